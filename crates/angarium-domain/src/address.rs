@@ -1,0 +1,137 @@
+//! Addresses: what a kind of channel delivers to, parsed at the edge.
+//!
+//! For a webhook that is a URL. Only its form is judged here; whether the host behind it may be reached is
+//! decided by the address guard each time it is dialled, because names change their meaning.
+
+use std::fmt;
+
+use url::Url;
+
+use crate::channel::ChannelKind;
+use crate::limits::ADDRESS_BYTES;
+
+/// Where one message goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    text: String,
+    receiver: String,
+}
+
+/// Why an address was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// Nothing, or longer than any address is.
+    #[error("must have 1 to 2048 bytes")]
+    Length,
+    /// White space, a control character or a backslash, which URL parsers read in different ways.
+    #[error("contains white space, a control character or a backslash")]
+    Unclean,
+    /// Not a URL with a host.
+    #[error("is not a URL such as https://example.com/hook")]
+    NotAUrl,
+    /// A scheme other than http and https.
+    #[error("must begin with https:// or http://")]
+    Scheme,
+    /// A user name or password inside the URL.
+    #[error("must not contain a user name or password")]
+    UserInfo,
+    /// A port on which something other than HTTP is known to listen.
+    #[error("names a port that no webhook listens on")]
+    Port,
+}
+
+/// Ports of services that an HTTP request must never be tricked into talking to.
+const BLOCKED_PORTS: [u16; 20] =
+    [0, 7, 9, 19, 20, 21, 22, 23, 25, 53, 110, 143, 389, 445, 465, 587, 3306, 5432, 6379, 11211];
+
+impl Address {
+    /// Reads an address of a channel of `kind`.
+    pub fn parse(kind: ChannelKind, text: &str) -> Result<Self, AddressError> {
+        if text.is_empty() || text.len() > ADDRESS_BYTES {
+            return Err(AddressError::Length);
+        }
+        if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+            return Err(AddressError::Unclean);
+        }
+        match kind {
+            ChannelKind::Webhook => Address::url(text),
+            _ => Ok(Address { text: text.to_owned(), receiver: text.to_owned() }),
+        }
+    }
+
+    fn url(text: &str) -> Result<Self, AddressError> {
+        let url = Url::parse(text).map_err(|_| AddressError::NotAUrl)?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(AddressError::Scheme);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(AddressError::UserInfo);
+        }
+        let host = url.host_str().ok_or(AddressError::NotAUrl)?;
+        let port = url.port_or_known_default().ok_or(AddressError::Port)?;
+        if BLOCKED_PORTS.contains(&port) {
+            return Err(AddressError::Port);
+        }
+        let receiver = format!("{host}:{port}");
+        let mut url = url;
+        url.set_fragment(None);
+        Ok(Address { text: url.into(), receiver })
+    }
+
+    /// An address as it was stored; it was parsed when it came in.
+    pub fn stored(kind: ChannelKind, text: String) -> Self {
+        Address::parse(kind, &text).unwrap_or_else(|_| Address { receiver: text.clone(), text })
+    }
+
+    /// The address as it is sent to, in normal form.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Who is behind the address, for fairness and limits: host and port of a webhook.
+    pub fn receiver(&self) -> &str {
+        &self.receiver
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn webhook(text: &str) -> Result<Address, AddressError> {
+        Address::parse(ChannelKind::Webhook, text)
+    }
+
+    #[test]
+    fn a_webhook_address_is_a_plain_url() {
+        let address = webhook("HTTPS://Example.COM/hook?a=1#part").unwrap();
+        assert_eq!(address.as_str(), "https://example.com/hook?a=1");
+        assert_eq!(address.receiver(), "example.com:443");
+        assert_eq!(webhook("http://example.com:8080").unwrap().receiver(), "example.com:8080");
+    }
+
+    #[test]
+    fn what_parsers_disagree_about_is_refused() {
+        for text in
+            ["https://exam\nple.com/", "https://exam ple.com/", "https:\\\\example.com", "https://a\t.b/"]
+        {
+            assert_eq!(webhook(text), Err(AddressError::Unclean), "{text:?}");
+        }
+        assert_eq!(webhook("https://user:pw@example.com/"), Err(AddressError::UserInfo));
+        assert_eq!(webhook("http://1.1.1.1@127.0.0.1/"), Err(AddressError::UserInfo));
+        for text in ["file:///etc/passwd", "gopher://h/", "ftp://h/x", "javascript:alert(1)", "data:,x"] {
+            assert_eq!(webhook(text), Err(AddressError::Scheme), "{text}");
+        }
+        for text in ["http://h:0/", "http://h:22/", "http://h:25/", "https://h:6379/"] {
+            assert_eq!(webhook(text), Err(AddressError::Port), "{text}");
+        }
+        assert_eq!(webhook("example.com/hook"), Err(AddressError::NotAUrl));
+        assert_eq!(webhook(&format!("https://h/{}", "x".repeat(2048))), Err(AddressError::Length));
+    }
+}
