@@ -1,0 +1,1 @@
+//! The dispatcher: claims what is due, checks again, sends, settles.

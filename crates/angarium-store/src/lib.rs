@@ -1,0 +1,1 @@
+//! The durable store of Angarium. The only crate that names a database driver.

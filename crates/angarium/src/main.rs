@@ -1,0 +1,3 @@
+//! Angarium, a durable notification server: the binary.
+
+fn main() {}
