@@ -15,8 +15,9 @@ use std::time::Duration;
 use crate::chance::Chance;
 use crate::channel::{OnAmbiguous, OnSuspended};
 use crate::limits::MAX_INTERRUPTIONS;
-use crate::outcome::{Failure, FailureClass, Outcome};
+use crate::outcome::{Failure, FailureClass, LastError, Outcome};
 use crate::retry::RetryPolicy;
+use crate::state::{Refused, State};
 use crate::time::Timestamp;
 
 /// How far a delivery has come. Counted for the notification, or for each address of a list.
@@ -53,9 +54,14 @@ pub enum Next {
         /// Whether the try that failed counts against the policy.
         charged: bool,
     },
-    /// Wait for the channel; the try does not count.
+    /// Wait for the channel, as if it had never been tried; the try does not count.
     Hold {
         /// Until when.
+        due: Timestamp,
+    },
+    /// Stay as it is and go again; the try does not count.
+    Again {
+        /// When.
         due: Timestamp,
     },
     /// Give up.
@@ -121,6 +127,39 @@ pub fn decide(
     Disposition { next: if in_doubt { Next::Park } else { next }, scope }
 }
 
+impl Progress {
+    /// The counters after `next` was decided for a try that failed with `class`, or with none.
+    #[must_use]
+    pub fn after(self, next: &Next, class: Option<FailureClass>) -> Self {
+        let interrupted = class == Some(FailureClass::Interrupted);
+        let (retries, charged) = match next {
+            Next::Retry { charged, .. } => (1, u32::from(*charged)),
+            _ => (0, 0),
+        };
+        Progress {
+            budget_used: self.budget_used.saturating_add(charged),
+            retry_count: self.retry_count.saturating_add(retries),
+            interruptions: if interrupted { self.interruptions.saturating_add(1) } else { 0 },
+        }
+    }
+}
+
+impl State {
+    /// The state after `next` was decided at `now`; `error` is what went wrong.
+    pub fn after(self, next: &Next, error: Option<LastError>, now: Timestamp) -> Result<State, Refused> {
+        let known = |error: Option<LastError>| {
+            error.unwrap_or(LastError { class: FailureClass::Internal, detail: "no reason was given".into() })
+        };
+        match next {
+            Next::Deliver => self.deliver(now, error),
+            Next::Retry { due, .. } => self.retry_at(*due, known(error)),
+            Next::Hold { due } => self.hold_until(*due, known(error)),
+            Next::Again { due } => self.wait_until(*due, error),
+            Next::Park => self.park(now, known(error)),
+        }
+    }
+}
+
 fn by_policy(progress: Progress, rules: &Rules, now: Timestamp, chance: &dyn Chance) -> Next {
     if progress.budget_used >= rules.retry.max_retries() {
         return Next::Park;
@@ -147,7 +186,7 @@ fn suspended(rules: &Rules, now: Timestamp) -> (Next, Scope) {
 }
 
 fn again_at_once(progress: Progress, now: Timestamp) -> Next {
-    if progress.interruptions >= MAX_INTERRUPTIONS { Next::Park } else { Next::Hold { due: now } }
+    if progress.interruptions >= MAX_INTERRUPTIONS { Next::Park } else { Next::Again { due: now } }
 }
 
 #[cfg(test)]
@@ -205,7 +244,7 @@ mod tests {
                 Next::Hold { due: after(300) },
                 Scope::SuspendChannel(after(300)),
             ),
-            (FailureClass::Interrupted, Next::Hold { due: now() }, Scope::Unchanged),
+            (FailureClass::Interrupted, Next::Again { due: now() }, Scope::Unchanged),
             (FailureClass::Internal, retry(25, true), Scope::Unchanged),
         ];
         for (class, next, scope) in table {
@@ -250,7 +289,7 @@ mod tests {
             let cut_off = Failure { duplicate_risk: true, ..fail(FailureClass::Interrupted) };
             assert_eq!(decided(cut_off, Progress::default(), &careful).0, Next::Park);
             let unsent = fail(FailureClass::Interrupted);
-            assert_eq!(decided(unsent, Progress::default(), &careful).0, Next::Hold { due: now() });
+            assert_eq!(decided(unsent, Progress::default(), &careful).0, Next::Again { due: now() });
         }
     }
 
@@ -258,7 +297,7 @@ mod tests {
     fn a_message_that_kills_its_process_is_parked() {
         let progress = |interruptions| Progress { interruptions, ..Progress::default() };
         let after_deaths = |n| decided(fail(FailureClass::Interrupted), progress(n), &rules()).0;
-        assert_eq!(after_deaths(MAX_INTERRUPTIONS - 1), Next::Hold { due: now() });
+        assert_eq!(after_deaths(MAX_INTERRUPTIONS - 1), Next::Again { due: now() });
         assert_eq!(after_deaths(MAX_INTERRUPTIONS), Next::Park);
     }
 

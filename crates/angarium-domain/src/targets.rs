@@ -43,7 +43,9 @@ impl TargetState {
         let unknown = || LastError { class: FailureClass::Internal, detail: "no reason was given".into() };
         match next {
             Next::Deliver => TargetState::Accepted,
-            Next::Retry { due, .. } | Next::Hold { due } => TargetState::Waiting { due: *due, error },
+            Next::Retry { due, .. } | Next::Hold { due } | Next::Again { due } => {
+                TargetState::Waiting { due: *due, error }
+            }
             Next::Park => TargetState::Refused(error.unwrap_or_else(unknown)),
         }
     }

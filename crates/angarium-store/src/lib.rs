@@ -1,1 +1,279 @@
-//! The durable store of Angarium. The only crate that names a database driver.
+//! The durable store of Angarium: every notification has exactly one row here, and whatever is acknowledged
+//! was committed before (OB-01, OB-02).
+//!
+//! There is one concrete [`Store`] and no repository trait. Each statement is written once, beside the
+//! function that runs it ([`accept`], [`claim`], [`settle`], [`actions`], [`views`], …); what a database needs
+//! said differently stands in [`db::dialect`]. Races are decided by guarded statements whose row count is the
+//! answer. Time is a parameter of every statement.
+//!
+//! Deliberately absent: any decision about what follows from an outcome, any transaction held while something
+//! is sent, and any use of the database by a second process.
+
+mod accept;
+mod actions;
+mod audit;
+mod claim;
+mod db;
+mod error;
+mod keys;
+mod kpi;
+mod lanes;
+mod settle;
+mod types;
+mod views;
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use angarium_domain::channel::ChannelKind;
+use angarium_domain::id::NotificationId;
+use angarium_domain::text::ChannelName;
+use angarium_domain::time::Timestamp;
+
+pub use db::Options;
+use db::{Op, Sqlite, Tx, params};
+pub use error::{Result, StoreError};
+pub use types::*;
+
+/// The low bits of a key tell nodes apart that accept in the same microsecond.
+pub(crate) const KEY_SLOT_BITS: u32 = 10;
+
+/// Lanes whose keys are remembered; beyond this they are looked up again.
+const REMEMBERED_LANES: usize = 100_000;
+
+/// The database, open.
+pub struct Store {
+    db: Sqlite,
+    last_key: AtomicI64,
+    lanes: Mutex<HashMap<LaneName, LaneKey>>,
+}
+
+/// The key of the newest row, so that keys go on rising after a restart whatever the clock says.
+struct NewestKey;
+
+impl Op for NewestKey {
+    type Output = i64;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<i64> {
+        Ok(tx
+            .query_opt("SELECT max(key) FROM notifications", &[], |row| row.opt_int(0))
+            .await?
+            .flatten()
+            .unwrap_or(0))
+    }
+}
+
+/// Something small that only the writing connection can tell.
+struct Ping;
+
+impl Op for Ping {
+    type Output = ();
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
+        const TOUCH: &str =
+            "INSERT INTO meta (name, value) VALUES ('ping', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
+        tx.execute(TOUCH, params!["1"]).await.map(drop)
+    }
+}
+
+impl Store {
+    /// Opens the database, brings its schema up to date and takes it for this process alone.
+    pub async fn open(options: &Options) -> Result<Store> {
+        let db = Sqlite::open(options)?;
+        let newest = db.read(NewestKey).await?;
+        Ok(Store { db, last_key: AtomicI64::new(newest), lanes: Mutex::new(HashMap::new()) })
+    }
+
+    /// Finishes what is queued and closes the database.
+    pub fn close(self) {
+        self.db.close();
+    }
+
+    /// Stores notifications, each on its own, in one durable commit, and says in order what became of them.
+    /// When this returns, what is `Accepted` survives a power cut.
+    pub async fn accept(&self, items: Vec<NewNotification>, now: Timestamp) -> Result<Vec<Acceptance>> {
+        let names: Vec<LaneName> = items.iter().map(accept::lane_of).collect();
+        let known_lanes = {
+            let lanes = self.remembered();
+            names.iter().map(|name| lanes.get(name).copied()).collect()
+        };
+        let items = items.into_iter().map(|item| (self.next_key(now), item)).collect();
+        let accepted = self.db.write(accept::Accept { items, known_lanes, now }).await?;
+        let mut lanes = self.remembered();
+        if lanes.len() > REMEMBERED_LANES {
+            lanes.clear();
+        }
+        lanes.extend(accepted.lanes);
+        Ok(accepted.results)
+    }
+
+    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<LaneName, LaneKey>> {
+        self.lanes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Rises with every call, follows `now`, and never repeats.
+    fn next_key(&self, now: Timestamp) -> Key {
+        let at_least = now.micros() << KEY_SLOT_BITS;
+        let step = 1 << KEY_SLOT_BITS;
+        let mut last = self.last_key.load(Ordering::Relaxed);
+        loop {
+            let next = at_least.max(last + step);
+            match self.last_key.compare_exchange_weak(last, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Key(next),
+                Err(newer) => last = newer,
+            }
+        }
+    }
+
+    /// Lanes that have rows waiting, with the time of their first row.
+    pub async fn waiting_lanes(&self) -> Result<Vec<WaitingLane>> {
+        self.db.read_for_dispatch(lanes::WaitingLanes).await
+    }
+
+    /// Claims due rows, at most so many from each lane as its quota says. Durable when this returns.
+    pub async fn claim(
+        &self,
+        quotas: Vec<Quota>,
+        node: &str,
+        now: Timestamp,
+        lease: Duration,
+    ) -> Result<Vec<Claim>> {
+        self.db.write_patiently(claim::TakeDue { quotas, node: node.to_owned(), now, lease }).await
+    }
+
+    /// What is to be sent under this claim; none if the claim no longer stands.
+    pub async fn load(&self, claim: &Claim) -> Result<Option<Payload>> {
+        self.db.read_for_dispatch(claim::Load { key: claim.key, generation: claim.generation }).await
+    }
+
+    /// Writes down the members of the claim's list. Says whether the claim still stood.
+    pub async fn resolve(
+        &self,
+        claim: &Claim,
+        kind: ChannelKind,
+        channel: &ChannelName,
+        addresses: Vec<String>,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let (key, generation) = (claim.key, claim.generation);
+        let channel = channel.as_str().to_owned();
+        self.db
+            .write_patiently(claim::Resolve { key, generation, kind: kind.as_str(), channel, addresses, now })
+            .await
+    }
+
+    /// Commits that the first byte is about to leave. Says whether the claim still stood.
+    pub async fn mark_on_wire(&self, claim: &Claim, now: Timestamp) -> Result<bool> {
+        self.db.write_patiently(claim::MarkOnWire { key: claim.key, generation: claim.generation, now }).await
+    }
+
+    /// Extends leases until `until`; returns the (key, generation) pairs that are no longer held.
+    pub async fn renew(&self, held: Vec<(Key, i64)>, until: Timestamp) -> Result<Vec<(Key, i64)>> {
+        self.db.write_patiently(claim::Renew { held, until }).await
+    }
+
+    /// Gives back claims of which nothing was sent.
+    pub async fn release(&self, held: Vec<(Key, i64)>) -> Result<()> {
+        self.db.write_patiently(claim::Release { held }).await
+    }
+
+    /// Up to 256 leases that ended by `ended_by` without a result.
+    pub async fn abandoned(&self, ended_by: Timestamp) -> Result<Vec<Abandoned>> {
+        self.db.read_for_dispatch(claim::FindAbandoned { ended_by, limit: 256 }).await
+    }
+
+    /// Writes results and the states that follow, each guarded by its generation. Durable when this returns.
+    pub async fn settle(&self, items: Vec<Settlement>) -> Result<Vec<Settled>> {
+        self.db.write_patiently(settle::Settle { items }).await
+    }
+
+    /// Writes how some addresses of a list fared.
+    pub async fn settle_targets(&self, claim: &Claim, results: Vec<TargetResult>) -> Result<()> {
+        let (key, generation) = (claim.key, claim.generation);
+        self.db.write_patiently(settle::SettleTargets { key, generation, results }).await
+    }
+
+    /// Does what an operator asks, and records it, in one commit.
+    pub async fn act(&self, request: ActionRequest, now: Timestamp) -> Result<ActionOutcome> {
+        self.db.write(actions::Act { request, now }).await
+    }
+
+    /// One notification, if there is one with this id.
+    pub async fn get(&self, id: NotificationId) -> Result<Option<View>> {
+        self.db.read(views::Get { id }).await
+    }
+
+    /// Up to `limit` notifications that match, the newest first.
+    pub async fn list(&self, filter: Filter, limit: usize) -> Result<Vec<View>> {
+        self.db.read(views::List { filter, limit }).await
+    }
+
+    /// The attempts of a notification, in order; none if there is no such notification.
+    pub async fn attempts(&self, id: NotificationId) -> Result<Option<Vec<AttemptView>>> {
+        self.db.read(views::Attempts { id }).await
+    }
+
+    /// The trail of a notification, in order. It outlives the notification.
+    pub async fn audit(&self, id: NotificationId) -> Result<Vec<AuditView>> {
+        self.db.read(audit::Trail { id }).await
+    }
+
+    /// Writes audit entries that could not be written before; says for how many rows.
+    pub async fn reemit_audit(&self) -> Result<usize> {
+        self.db.write_patiently(audit::Reemit { limit: 256 }).await
+    }
+
+    /// Audit entries that could not be written when their facts were, since the process started.
+    pub fn failed_audit_writes(&self) -> u64 {
+        audit::FAILED_WRITES.load(Ordering::Relaxed)
+    }
+
+    /// The figures of one moment. `stuck_after` is the age from which a waiting row is stuck, `interval` how
+    /// far back deliveries count.
+    pub async fn kpis(&self, now: Timestamp, stuck_after: Duration, interval: Duration) -> Result<Kpis> {
+        let count = kpi::Count { stuck_before: now.minus(stuck_after), delivered_since: now.minus(interval) };
+        self.db.read(count).await
+    }
+
+    /// Writes and commits something small: says whether the database takes writes.
+    pub async fn ping(&self) -> Result<()> {
+        self.db.write(Ping).await
+    }
+
+    /// Stores a key; false if its name is taken.
+    pub async fn add_key(&self, key: ApiKey) -> Result<bool> {
+        self.db.write(keys::AddKey(key)).await
+    }
+
+    /// Stores a key in the place of the one with the same name.
+    pub async fn replace_key(&self, key: ApiKey) -> Result<()> {
+        self.db.write(keys::ReplaceKey(key)).await
+    }
+
+    /// The key with this id, ended or not.
+    pub async fn find_key(&self, id: &str) -> Result<Option<ApiKey>> {
+        self.db.read(keys::FindKey(id.to_owned())).await
+    }
+
+    /// Every key, by name.
+    pub async fn list_keys(&self) -> Result<Vec<ApiKey>> {
+        self.db.read(keys::ListKeys).await
+    }
+
+    /// Ends a key; false if there is none with this id, or it had ended before.
+    pub async fn revoke_key(&self, id: &str, now: Timestamp) -> Result<bool> {
+        self.db.write(keys::RevokeKey(id.to_owned(), now)).await
+    }
+
+    /// Every suppressed address.
+    pub async fn list_suppressions(&self) -> Result<Vec<Suppression>> {
+        self.db.read(keys::ListSuppressions).await
+    }
+
+    /// Lets an address have messages again; false if it was not suppressed.
+    pub async fn lift_suppression(&self, channel: &str, address: &str) -> Result<bool> {
+        self.db.write(keys::LiftSuppression(channel.to_owned(), address.to_owned())).await
+    }
+}

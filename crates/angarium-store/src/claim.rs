@@ -1,0 +1,290 @@
+//! Claiming: the durable intent to send. Lease and generation are committed before the first byte leaves.
+
+use std::time::Duration;
+
+use angarium_domain::address::Address;
+use angarium_domain::disposition::Progress;
+use angarium_domain::outcome::{FailureClass, LastError};
+use angarium_domain::state::{State, Status};
+use angarium_domain::targets::TargetState;
+use angarium_domain::text::ChannelName;
+use angarium_domain::time::Timestamp;
+
+use crate::db::dialect::LOCK_CHOSEN;
+use crate::db::{Op, Row, Tx, params};
+use crate::error::{Result, StoreError};
+use crate::types::{Abandoned, Claim, Key, LaneKey, Payload, Quota, Target};
+
+/// The columns of a claim, in the order in which [`claim_row`] reads them.
+const CLAIM_COLUMNS: &str =
+    "notifications.key, notifications.id, notifications.generation, notifications.lane,
+    notifications.status, notifications.due_at, notifications.error_class, notifications.error_detail,
+    notifications.budget_used, notifications.retry_count, notifications.interruptions, notifications.kind,
+    notifications.channel, notifications.list, notifications.address, notifications.resolved,
+    notifications.enqueued_at, notifications.created_at";
+
+fn claim_row(row: &Row<'_>) -> Result<Claim> {
+    let due = row.time(5)?;
+    let error = error_at(row, 6)?;
+    let state = match (row.word(4)?, error) {
+        (Status::Pending, error) => State::Pending { due, error },
+        (Status::Retrying, Some(error)) => State::Retrying { due, error },
+        (status, _) => return Err(StoreError::Corrupt(format!("a claimed row is {status}"))),
+    };
+    let kind = row.word(11)?;
+    Ok(Claim {
+        key: Key(row.int(0)?),
+        id: row.uuid(1)?.into(),
+        generation: row.int(2)?,
+        lane: LaneKey(row.int(3)?),
+        state,
+        progress: Progress {
+            budget_used: row.count(8)?,
+            retry_count: row.count(9)?,
+            interruptions: row.count(10)?,
+        },
+        kind,
+        channel: row.opt_text(12)?.and_then(|name| ChannelName::parse(&name).ok()),
+        list: row.opt_text(13)?,
+        address: row.opt_text(14)?.map(|text| Address::stored(kind, text)),
+        resolved: row.flag(15)?,
+        enqueued_at: row.opt_time(16)?,
+        created_at: row.time(17)?,
+    })
+}
+
+/// The error in two columns, class first.
+pub(crate) fn error_at(row: &Row<'_>, column: usize) -> Result<Option<LastError>> {
+    let Some(word) = row.opt_text(column)? else { return Ok(None) };
+    let class: FailureClass = word.parse().map_err(|_| StoreError::Corrupt("a class of failure".into()))?;
+    Ok(Some(LastError { class, detail: row.opt_text(column + 1)?.unwrap_or_default() }))
+}
+
+/// Takes due rows from open lanes, the oldest first.
+pub(crate) struct TakeDue {
+    pub(crate) quotas: Vec<Quota>,
+    pub(crate) node: String,
+    pub(crate) now: Timestamp,
+    pub(crate) lease: Duration,
+}
+
+fn take_due_sql() -> String {
+    format!(
+        "WITH due AS MATERIALIZED (
+            SELECT n.key FROM notifications n
+            WHERE n.lane = $2 AND n.due_at <= $1 AND n.lease_until IS NULL
+              AND EXISTS (SELECT 1 FROM lanes l WHERE l.key = $2 AND l.waits_until <= $1)
+            ORDER BY n.due_at, n.key LIMIT $3 {LOCK_CHOSEN})
+        UPDATE notifications SET lease_until = $4, lease_node = $5, wire_at = NULL, generation = generation + 1
+        FROM due WHERE notifications.key = due.key
+        RETURNING {CLAIM_COLUMNS}"
+    )
+}
+
+impl Op for TakeDue {
+    type Output = Vec<Claim>;
+
+    fn weight(&self) -> usize {
+        self.quotas.iter().map(|quota| quota.rows).sum()
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Claim>> {
+        let sql = take_due_sql();
+        let until = self.now.plus(self.lease);
+        let mut claims = Vec::new();
+        for quota in &self.quotas {
+            let rows = i64::try_from(quota.rows).unwrap_or(i64::MAX);
+            let params = params![self.now, quota.lane.0, rows, until, &self.node];
+            let mut taken = tx.query(&sql, params, claim_row).await?;
+            taken.sort_by_key(|claim| (claim.state.due(), claim.key));
+            claims.extend(taken);
+        }
+        Ok(claims)
+    }
+}
+
+/// Reads what is to be sent, if the claim still stands: not cancelled, not taken back.
+pub(crate) struct Load {
+    pub(crate) key: Key,
+    pub(crate) generation: i64,
+}
+
+const LOAD: &str = "SELECT c.subject, c.body, c.data, n.resolved, s.reason
+    FROM notifications n JOIN contents c ON c.key = n.key
+    LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = n.address
+    WHERE n.key = $1 AND n.generation = $2 AND n.lease_until IS NOT NULL";
+
+const LOAD_TARGETS: &str = "SELECT t.ordinal, t.address, t.state, t.due_at, t.error_class, t.error_detail,
+        t.budget_used, t.retry_count, s.reason
+    FROM targets t JOIN notifications n ON n.key = t.notification
+    LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = t.address
+    WHERE t.notification = $1 ORDER BY t.ordinal";
+
+impl Op for Load {
+    type Output = Option<Payload>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<Payload>> {
+        let found = tx
+            .query_opt(LOAD, params![self.key.0, self.generation], |row| {
+                let payload = Payload {
+                    subject: row.text(0)?,
+                    body: row.text(1)?,
+                    data: row.opt_text(2)?,
+                    targets: Vec::new(),
+                    suppressed: row.opt_text(4)?,
+                };
+                Ok((payload, row.flag(3)?))
+            })
+            .await?;
+        let Some((mut payload, resolved)) = found else { return Ok(None) };
+        if resolved {
+            payload.targets = targets_of(tx, self.key).await?;
+        }
+        Ok(Some(payload))
+    }
+}
+
+/// The members of a notification's list, in order.
+pub(crate) async fn targets_of(tx: &mut Tx<'_>, key: Key) -> Result<Vec<Target>> {
+    tx.query(LOAD_TARGETS, params![key.0], |row| {
+        let error = error_at(row, 4)?;
+        let state = match (row.text(2)?.as_str(), error) {
+            ("accepted", _) => TargetState::Accepted,
+            ("refused", Some(error)) => TargetState::Refused(error),
+            (_, error) => TargetState::Waiting { due: row.opt_time(3)?.unwrap_or(Timestamp::EPOCH), error },
+        };
+        let progress = Progress { budget_used: row.count(6)?, retry_count: row.count(7)?, interruptions: 0 };
+        Ok(Target {
+            ordinal: row.int(0)?,
+            address: row.text(1)?,
+            state,
+            progress,
+            suppressed: row.opt_text(8)?,
+        })
+    })
+    .await
+}
+
+/// Writes down the members of a list, once, at the first attempt. Says whether the claim still stood.
+pub(crate) struct Resolve {
+    pub(crate) key: Key,
+    pub(crate) generation: i64,
+    pub(crate) kind: &'static str,
+    pub(crate) channel: String,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) now: Timestamp,
+}
+
+const RESOLVE: &str = "UPDATE notifications SET resolved = 1, kind = $3, channel = $4
+    WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL AND resolved = 0";
+const INSERT_TARGET: &str =
+    "INSERT INTO targets (notification, ordinal, address, state, due_at, budget_used, retry_count)
+    VALUES ($1, $2, $3, 'waiting', $4, 0, 0)";
+
+impl Op for Resolve {
+    type Output = bool;
+
+    fn weight(&self) -> usize {
+        self.addresses.len()
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        let guard = params![self.key.0, self.generation, self.kind, &self.channel];
+        if tx.execute(RESOLVE, guard).await? == 0 {
+            return Ok(false);
+        }
+        for (ordinal, address) in (0i64..).zip(&self.addresses) {
+            tx.execute(INSERT_TARGET, params![self.key.0, ordinal, address, self.now]).await?;
+        }
+        Ok(true)
+    }
+}
+
+/// Commits that the first byte is about to leave, for channels where a second send is worse than none. Says
+/// whether the claim still stood.
+pub(crate) struct MarkOnWire {
+    pub(crate) key: Key,
+    pub(crate) generation: i64,
+    pub(crate) now: Timestamp,
+}
+
+const MARK_ON_WIRE: &str =
+    "UPDATE notifications SET wire_at = $3 WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
+
+impl Op for MarkOnWire {
+    type Output = bool;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        Ok(tx.execute(MARK_ON_WIRE, params![self.key.0, self.generation, self.now]).await? == 1)
+    }
+}
+
+/// Extends leases. Returns the claims that no longer stand.
+pub(crate) struct Renew {
+    pub(crate) held: Vec<(Key, i64)>,
+    pub(crate) until: Timestamp,
+}
+
+const RENEW: &str = "UPDATE notifications SET lease_until = $3 WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
+
+impl Op for Renew {
+    type Output = Vec<(Key, i64)>;
+
+    fn weight(&self) -> usize {
+        self.held.len()
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<(Key, i64)>> {
+        let mut lost = Vec::new();
+        for &(key, generation) in &self.held {
+            if tx.execute(RENEW, params![key.0, generation, self.until]).await? == 0 {
+                lost.push((key, generation));
+            }
+        }
+        Ok(lost)
+    }
+}
+
+/// Gives back claims of which nothing was sent, as if they had never been made.
+pub(crate) struct Release {
+    pub(crate) held: Vec<(Key, i64)>,
+}
+
+const RELEASE: &str = "UPDATE notifications SET lease_until = NULL, lease_node = NULL, wire_at = NULL
+    WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
+
+impl Op for Release {
+    type Output = ();
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
+        for &(key, generation) in &self.held {
+            tx.execute(RELEASE, params![key.0, generation]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Finds leases that ended by `ended_by` without a result.
+pub(crate) struct FindAbandoned {
+    pub(crate) ended_by: Timestamp,
+    pub(crate) limit: i64,
+}
+
+fn abandoned_sql() -> String {
+    format!(
+        "SELECT {CLAIM_COLUMNS}, notifications.lease_node, notifications.wire_at IS NOT NULL FROM notifications
+         WHERE lease_until IS NOT NULL AND lease_until <= $1 ORDER BY lease_until LIMIT $2"
+    )
+}
+
+impl Op for FindAbandoned {
+    type Output = Vec<Abandoned>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Abandoned>> {
+        tx.query(&abandoned_sql(), params![self.ended_by, self.limit], |row| {
+            let node = row.opt_text(18)?.unwrap_or_default();
+            Ok(Abandoned { claim: claim_row(row)?, node, on_wire: row.flag(19)? })
+        })
+        .await
+    }
+}

@@ -1,0 +1,167 @@
+//! Opening a SQLite file: whose it is, how it is set, which schema it has, and that no one else has it open.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::{Result, StoreError};
+
+/// Where and how the database is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The SQLite file; made if it does not exist. Beside it stand `-wal`, `-shm` and `.lock` files.
+    pub path: PathBuf,
+    /// Connections that answer the API's questions, each with a thread of its own.
+    pub readers: usize,
+    /// The longest that one question of the API may take.
+    pub query_timeout: Duration,
+}
+
+impl Options {
+    /// The usual settings for the file at `path`.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Options { path: path.into(), readers: 3, query_timeout: Duration::from_secs(5) }
+    }
+}
+
+/// "ANGA", in the header of every file that is ours.
+const APPLICATION_ID: i64 = 0x414E_4741;
+
+/// One text for each schema version, in order; `user_version` counts those that were applied.
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_outbox.sql")];
+
+/// Held for as long as the process has the database open. The system lets go of it when the process dies.
+pub(super) struct ProcessLock {
+    _file: File,
+}
+
+impl ProcessLock {
+    /// Takes the lock beside the database at `path`, or says who has it.
+    pub(super) fn take(path: &Path) -> Result<Self> {
+        let lock_path = beside(path, ".lock");
+        let cannot = |error: std::io::Error| {
+            StoreError::Unavailable(format!("{} cannot be opened: {error}", lock_path.display()))
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(cannot)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let _unreadable_is_unknown = file.read_to_string(&mut holder);
+                let holder = if holder.trim().is_empty() { "unknown" } else { holder.trim() };
+                return Err(StoreError::Locked(format!(
+                    "another Angarium process (pid {holder}) has {} open; one file serves one process",
+                    path.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(cannot(error)),
+        }
+        let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| {
+            write!(file, "{}", std::process::id())?;
+            file.flush()
+        });
+        written.map_err(cannot)?;
+        Ok(ProcessLock { _file: file })
+    }
+}
+
+/// The path of a file that stands beside the database: `angarium.db` and `.lock` give `angarium.db.lock`.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Opens the one connection that writes, brings the schema up to date and checks every setting that
+/// durability rests on by reading it back.
+pub(super) fn writer(path: &Path) -> Result<Connection> {
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )
+    .map_err(|error| StoreError::Unavailable(format!("{} cannot be opened: {error}", path.display())))?;
+    refuse_foreign_files(&connection, path)?;
+    settings(&connection)?;
+    migrate(&connection)?;
+    Ok(connection)
+}
+
+/// Opens a connection that can only read.
+pub(super) fn reader(path: &Path) -> Result<Connection> {
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.execute_batch("PRAGMA query_only = ON; PRAGMA mmap_size = 0; PRAGMA trusted_schema = OFF;")?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+fn refuse_foreign_files(connection: &Connection, path: &Path) -> Result<()> {
+    let not_ours = || StoreError::NotOurs(path.display().to_string());
+    let id = pragma(connection, "application_id").map_err(|error| match error {
+        StoreError::NotOurs(_) => not_ours(),
+        other => other,
+    })?;
+    if id == APPLICATION_ID {
+        return Ok(());
+    }
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if id != 0 || tables != 0 || pragma(connection, "user_version")? != 0 { Err(not_ours()) } else { Ok(()) }
+}
+
+fn settings(connection: &Connection) -> Result<()> {
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL;
+         PRAGMA fullfsync = ON;
+         PRAGMA checkpoint_fullfsync = ON;
+         PRAGMA mmap_size = 0;
+         PRAGMA trusted_schema = OFF;
+         PRAGMA cell_size_check = ON;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA journal_size_limit = 67108864;",
+    )?;
+    connection.set_prepared_statement_cache_capacity(128);
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(StoreError::Unavailable(format!(
+            "journal_mode is {mode}, not wal (a network file system?)"
+        )));
+    }
+    match pragma(connection, "synchronous")? {
+        2 => Ok(()),
+        level => Err(StoreError::Unavailable(format!(
+            "synchronous is {level}, not FULL: commits would not be durable"
+        ))),
+    }
+}
+
+fn migrate(connection: &Connection) -> Result<()> {
+    let known = MIGRATIONS.len() as i64;
+    let found = pragma(connection, "user_version")?;
+    if found > known {
+        return Err(StoreError::NewerSchema { found, known });
+    }
+    for (version, text) in (1..).zip(MIGRATIONS).skip(usize::try_from(found).unwrap_or(0)) {
+        connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {text} PRAGMA user_version = {version}; COMMIT;"
+        ))?;
+    }
+    Ok(())
+}
+
+fn pragma(connection: &Connection, name: &str) -> Result<i64> {
+    Ok(connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))?)
+}

@@ -1,0 +1,354 @@
+//! SQLite: one thread that writes, a few that read.
+//!
+//! Everything that changes the database is a job in one queue. The writer takes what is queued, runs each job
+//! inside a savepoint of one transaction, commits, and only then answers all of them: producers, claims and
+//! settlements share one `fdatasync`, a failed job harms no other, and nobody hears of success before it is
+//! durable. Under light load a batch is one job and nothing waits.
+//!
+//! After an I/O error the connection is not trusted any more: it is closed, reopened and checked before
+//! another job is taken. A full disk needs no such care; it heals when there is space.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::open::{self, Options, ProcessLock};
+use super::{Op, Row, Value};
+use crate::error::{Result, StoreError};
+
+/// Jobs that may wait for the writer before new ones are turned away.
+const WRITE_QUEUE: usize = 8192;
+/// Questions that may wait for a reader before new ones are turned away.
+const READ_QUEUE: usize = 1024;
+/// A transaction takes no more jobs once it has written about this many rows.
+const BATCH_ROWS: usize = 2048;
+/// How many steps of SQLite's virtual machine pass between two looks at a question's deadline.
+const STEPS_BETWEEN_LOOKS: i32 = 20_000;
+
+/// An open transaction.
+pub(crate) struct Tx<'c> {
+    connection: &'c mut Connection,
+}
+
+impl Tx<'_> {
+    /// Runs a statement and says how many rows it changed.
+    pub(crate) async fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<usize> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        bind(&mut statement, params)?;
+        Ok(statement.raw_execute()?)
+    }
+
+    /// Runs a statement and maps each row of its result.
+    pub(crate) async fn query<T>(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+        mut map: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        bind(&mut statement, params)?;
+        let mut rows = statement.raw_query();
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(map(&Row(row))?);
+        }
+        Ok(found)
+    }
+
+    /// Runs a statement that has one row at most.
+    pub(crate) async fn query_opt<T>(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+        map: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        Ok(self.query(sql, params, map).await?.pop())
+    }
+
+    /// Opens a savepoint inside the transaction; savepoints nest.
+    pub(crate) async fn savepoint(&mut self) -> Result<()> {
+        self.execute("SAVEPOINT item", &[]).await.map(drop)
+    }
+
+    /// Closes the innermost savepoint, keeping its changes if `keep`.
+    pub(crate) async fn close_savepoint(&mut self, keep: bool) -> Result<()> {
+        if !keep {
+            self.execute("ROLLBACK TO item", &[]).await?;
+        }
+        self.execute("RELEASE item", &[]).await.map(drop)
+    }
+}
+
+/// SQLite takes `$3` for a name, not for a place: names are numbered as they first appear in the text. So
+/// each is bound by what it says.
+fn bind(statement: &mut rusqlite::CachedStatement<'_>, params: &[Value<'_>]) -> Result<()> {
+    for place in 1..=statement.parameter_count() {
+        let number = statement.parameter_name(place).and_then(|name| name.get(1..)?.parse::<usize>().ok());
+        let value = number.and_then(|number| params.get(number.checked_sub(1)?));
+        let value = value.ok_or_else(|| StoreError::Statement(format!("no value for parameter {place}")))?;
+        statement.raw_bind_parameter(place, value)?;
+    }
+    Ok(())
+}
+
+/// Runs a future that has nothing to wait for.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("a statement on SQLite is finished when its call returns"),
+    }
+}
+
+/// A job on its way to a database thread and its answer on the way back.
+trait Job: Send {
+    fn weight(&self) -> usize;
+    /// Runs inside the transaction; says whether it may stay.
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<()>;
+    /// Answers whoever waits. `committed` is what became of the transaction.
+    fn answer(self: Box<Self>, committed: Result<()>);
+}
+
+struct Task<O: Op> {
+    op: O,
+    found: Option<Result<O::Output>>,
+    reply: oneshot::Sender<Result<O::Output>>,
+}
+
+impl<O: Op> Job for Task<O> {
+    fn weight(&self) -> usize {
+        self.op.weight()
+    }
+
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
+        let found = at_once(self.op.run(tx));
+        let verdict = found.as_ref().map(drop).map_err(StoreError::clone);
+        self.found = Some(found);
+        verdict
+    }
+
+    fn answer(self: Box<Self>, committed: Result<()>) {
+        let found = match (self.found, committed) {
+            (Some(Ok(_)), Err(error)) => Err(error),
+            (Some(found), _) => found,
+            (None, Err(error)) => Err(error),
+            (None, Ok(())) => Err(StoreError::Unavailable("the job was not run".into())),
+        };
+        let _nobody_waits_any_more = self.reply.send(found);
+    }
+}
+
+/// The open database: its writer and its readers.
+pub(crate) struct Sqlite {
+    write: mpsc::Sender<Box<dyn Job>>,
+    read: mpsc::Sender<Box<dyn Job>>,
+    read_for_dispatch: mpsc::Sender<Box<dyn Job>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Sqlite {
+    /// Opens the file, brings it up to date and starts the threads.
+    pub(crate) fn open(options: &Options) -> Result<Self> {
+        let lock = ProcessLock::take(&options.path)?;
+        let connection = open::writer(&options.path)?;
+        let (write, jobs) = mpsc::channel(WRITE_QUEUE);
+        let writer = Writer { path: options.path.clone(), connection: Some(connection), jobs, _lock: lock };
+        let mut threads = vec![spawn("store-writer", move || writer.work())?];
+        let read = readers(&options.path, options.readers, options.query_timeout, &mut threads)?;
+        let read_for_dispatch = readers(&options.path, 1, Duration::from_secs(60), &mut threads)?;
+        Ok(Sqlite { write, read, read_for_dispatch, threads: Mutex::new(threads) })
+    }
+
+    /// Runs `op` in a transaction that writes. Returns once it is durable. Turned away with
+    /// [`StoreError::Overloaded`] when too much waits already.
+    pub(crate) async fn write<O: Op>(&self, op: O) -> Result<O::Output> {
+        submit(&self.write, op).await
+    }
+
+    /// As [`Self::write`], but waits for a place in the queue: for work that must not be turned away.
+    pub(crate) async fn write_patiently<O: Op>(&self, op: O) -> Result<O::Output> {
+        let (task, answer) = task(op);
+        self.write.send(task).await.map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    /// Runs `op` on a snapshot.
+    pub(crate) async fn read<O: Op>(&self, op: O) -> Result<O::Output> {
+        submit(&self.read, op).await
+    }
+
+    /// Runs `op` on a snapshot, apart from the API's questions, so that these never hold up deliveries.
+    pub(crate) async fn read_for_dispatch<O: Op>(&self, op: O) -> Result<O::Output> {
+        submit(&self.read_for_dispatch, op).await
+    }
+
+    /// Finishes what is queued, writes the log back into the file and closes it.
+    pub(crate) fn close(self) {
+        drop((self.write, self.read, self.read_for_dispatch));
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a database thread had panicked");
+            }
+        }
+    }
+}
+
+fn task<O: Op>(op: O) -> (Box<dyn Job>, oneshot::Receiver<Result<O::Output>>) {
+    let (reply, answer) = oneshot::channel();
+    (Box::new(Task { op, found: None, reply }), answer)
+}
+
+async fn submit<O: Op>(queue: &mpsc::Sender<Box<dyn Job>>, op: O) -> Result<O::Output> {
+    let (task, answer) = task(op);
+    queue.try_send(task).map_err(|error| match error {
+        mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
+        mpsc::error::TrySendError::Closed(_) => closed(),
+    })?;
+    answer.await.map_err(|_| closed())?
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("it is closed".into())
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map_err(|error| StoreError::Unavailable(format!("no thread for it: {error}")))
+}
+
+/// The one thread that writes. It holds the lock that keeps other processes out until its last commit.
+struct Writer {
+    path: PathBuf,
+    connection: Option<Connection>,
+    jobs: mpsc::Receiver<Box<dyn Job>>,
+    _lock: ProcessLock,
+}
+
+impl Writer {
+    fn work(mut self) {
+        while let Some(first) = self.jobs.blocking_recv() {
+            match self.batch(first) {
+                (batch, Ok(())) => batch.into_iter().for_each(|job| job.answer(Ok(()))),
+                (batch, Err(error)) => {
+                    tracing::error!(store.error = %error, "the database could not commit; nothing of it was acknowledged");
+                    if error != StoreError::Full {
+                        self.connection = None;
+                    }
+                    batch.into_iter().for_each(|job| job.answer(Err(error.clone())));
+                }
+            }
+        }
+        if let Some(connection) = self.connection.take() {
+            let _checkpoint_at_next_start =
+                connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA optimize;");
+        }
+    }
+
+    /// One transaction over `first` and whatever else is queued.
+    fn batch(&mut self, first: Box<dyn Job>) -> (Vec<Box<dyn Job>>, Result<()>) {
+        let mut batch = vec![first];
+        if let Err(error) = self.reopen() {
+            return (batch, Err(error));
+        }
+        let Some(connection) = self.connection.as_mut() else {
+            return (batch, Err(closed()));
+        };
+        let jobs = &mut self.jobs;
+        let done = (|| {
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            let mut rows = 0;
+            let mut next = 0;
+            while let Some(job) = batch.get_mut(next) {
+                run_alone(connection, job.as_mut())?;
+                rows += job.weight();
+                next += 1;
+                if rows < BATCH_ROWS
+                    && let Ok(job) = jobs.try_recv()
+                {
+                    batch.push(job);
+                }
+            }
+            connection.execute_batch("COMMIT")?;
+            Ok(())
+        })();
+        if done.is_err() && !connection.is_autocommit() {
+            let _the_connection_goes_if_this_fails = connection.execute_batch("ROLLBACK");
+        }
+        (batch, done)
+    }
+
+    /// After an I/O error: a new connection, and a look whether the file is sound, before any more work.
+    fn reopen(&mut self) -> Result<()> {
+        if self.connection.is_none() {
+            let connection = open::writer(&self.path)?;
+            let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            if verdict != "ok" {
+                return Err(StoreError::Corrupt(verdict));
+            }
+            tracing::info!("the database was reopened and is sound");
+            self.connection = Some(connection);
+        }
+        Ok(())
+    }
+}
+
+/// Runs a job inside a savepoint. Fails only when the whole transaction is lost.
+fn run_alone(connection: &mut Connection, job: &mut dyn Job) -> Result<()> {
+    connection.prepare_cached("SAVEPOINT job")?.raw_execute()?;
+    let verdict = job.run(&mut Tx { connection });
+    if connection.is_autocommit() {
+        return Err(verdict
+            .err()
+            .unwrap_or_else(|| StoreError::Unavailable("the transaction ended early".into())));
+    }
+    if verdict.is_err() {
+        connection.prepare_cached("ROLLBACK TO job")?.raw_execute()?;
+    }
+    connection.prepare_cached("RELEASE job")?.raw_execute()?;
+    Ok(())
+}
+
+fn readers(
+    path: &Path,
+    count: usize,
+    limit: Duration,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<mpsc::Sender<Box<dyn Job>>> {
+    let (queue, jobs) = mpsc::channel::<Box<dyn Job>>(READ_QUEUE);
+    let jobs = Arc::new(Mutex::new(jobs));
+    for _ in 0..count {
+        let connection = open::reader(path)?;
+        let jobs = Arc::clone(&jobs);
+        threads.push(spawn("store-reader", move || read(connection, &jobs, limit))?);
+    }
+    Ok(queue)
+}
+
+/// The work of one reader: a question at a time, each on one snapshot, none longer than `limit`.
+fn read(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>, limit: Duration) {
+    loop {
+        let next = jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).blocking_recv();
+        let Some(mut job) = next else { return };
+        let asked = tokio::time::Instant::now();
+        let late = move || asked.elapsed() > limit;
+        let snapshot = connection
+            .progress_handler(STEPS_BETWEEN_LOOKS, Some(late))
+            .and_then(|()| connection.execute_batch("BEGIN DEFERRED"))
+            .map_err(StoreError::from);
+        let answered = snapshot.and_then(|()| job.run(&mut Tx { connection: &mut connection }));
+        if !connection.is_autocommit() {
+            let _nothing_to_keep = connection.execute_batch("ROLLBACK");
+        }
+        job.answer(answered);
+    }
+}

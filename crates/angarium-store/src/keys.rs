@@ -1,0 +1,115 @@
+//! API keys and suppressed addresses: small tables that an administrator looks after.
+
+use angarium_domain::time::Timestamp;
+
+use crate::db::{Op, Row, Tx, params};
+use crate::error::Result;
+use crate::types::{ApiKey, Suppression};
+
+const KEY_COLUMNS: &str = "SELECT id, name, hash, scopes, created_at, expires_at, revoked_at FROM api_keys";
+
+fn key_row(row: &Row<'_>) -> Result<ApiKey> {
+    Ok(ApiKey {
+        id: row.text(0)?,
+        name: row.text(1)?,
+        hash: row.bytes(2)?,
+        scopes: row.text(3)?,
+        created_at: row.time(4)?,
+        expires_at: row.opt_time(5)?,
+        revoked_at: row.opt_time(6)?,
+    })
+}
+
+/// Stores a key; false if its name is taken.
+pub(crate) struct AddKey(pub(crate) ApiKey);
+
+impl Op for AddKey {
+    type Output = bool;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        const INSERT: &str = "INSERT INTO api_keys (id, name, hash, scopes, created_at, expires_at)
+            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+        let key = &self.0;
+        let row = params![&key.id, &key.name, &*key.hash, &key.scopes, key.created_at, key.expires_at];
+        Ok(tx.execute(INSERT, row).await? == 1)
+    }
+}
+
+/// Puts this key in the place of the one with the same name, if there is one.
+pub(crate) struct ReplaceKey(pub(crate) ApiKey);
+
+impl Op for ReplaceKey {
+    type Output = ();
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
+        tx.execute("DELETE FROM api_keys WHERE name = $1", params![&self.0.name]).await?;
+        AddKey(self.0.clone()).run(tx).await.map(drop)
+    }
+}
+
+/// The key with this id.
+pub(crate) struct FindKey(pub(crate) String);
+
+impl Op for FindKey {
+    type Output = Option<ApiKey>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<ApiKey>> {
+        tx.query_opt(&format!("{KEY_COLUMNS} WHERE id = $1"), params![&self.0], key_row).await
+    }
+}
+
+/// Every key, by name.
+pub(crate) struct ListKeys;
+
+impl Op for ListKeys {
+    type Output = Vec<ApiKey>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<ApiKey>> {
+        tx.query(&format!("{KEY_COLUMNS} ORDER BY name"), &[], key_row).await
+    }
+}
+
+/// Ends a key; false if there is none with this id, or it has ended before.
+pub(crate) struct RevokeKey(pub(crate) String, pub(crate) Timestamp);
+
+impl Op for RevokeKey {
+    type Output = bool;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+        Ok(tx.execute(REVOKE, params![&self.0, self.1]).await? == 1)
+    }
+}
+
+/// Every suppressed address.
+pub(crate) struct ListSuppressions;
+
+impl Op for ListSuppressions {
+    type Output = Vec<Suppression>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Suppression>> {
+        const LIST: &str =
+            "SELECT channel, address, reason, since FROM suppressions ORDER BY channel, address";
+        tx.query(LIST, &[], |row| {
+            Ok(Suppression {
+                channel: row.text(0)?,
+                address: row.text(1)?,
+                reason: row.text(2)?,
+                since: row.time(3)?,
+            })
+        })
+        .await
+    }
+}
+
+/// Lets an address have messages again; false if it was not suppressed.
+pub(crate) struct LiftSuppression(pub(crate) String, pub(crate) String);
+
+impl Op for LiftSuppression {
+    type Output = bool;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        const LIFT: &str = "DELETE FROM suppressions WHERE channel = $1 AND address = $2";
+        Ok(tx.execute(LIFT, params![&self.0, &self.1]).await? == 1)
+    }
+}

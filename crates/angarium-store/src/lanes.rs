@@ -1,0 +1,92 @@
+//! Lanes: who waits, who is left alone, and until when. Their state stands in the database, so that all nodes
+//! agree on it.
+
+use angarium_domain::disposition::Scope;
+use angarium_domain::time::Timestamp;
+
+use crate::db::{Op, Tx, params};
+use crate::error::Result;
+use crate::types::{LaneKey, LaneName, ScopeChange, WaitingLane};
+
+const INSERT_LANE: &str = "INSERT INTO lanes (channel, receiver, waits_until) VALUES ($1, $2, 0) ON CONFLICT (channel, receiver) DO NOTHING";
+const LANE_KEY: &str = "SELECT key FROM lanes WHERE channel = $1 AND receiver = $2";
+
+/// The key of the lane with this name; it is made if there is none.
+pub(crate) async fn ensure(tx: &mut Tx<'_>, name: &LaneName) -> Result<LaneKey> {
+    let names = params![&name.channel, &name.receiver];
+    if let Some(key) = tx.query_opt(LANE_KEY, names, |row| row.int(0)).await? {
+        return Ok(LaneKey(key));
+    }
+    tx.execute(INSERT_LANE, names).await?;
+    let key = tx.query_opt(LANE_KEY, names, |row| row.int(0)).await?;
+    key.map(LaneKey).ok_or_else(|| crate::StoreError::Statement("a lane was lost".into()))
+}
+
+/// Every lane that has rows waiting, with the time of the first one.
+pub(crate) struct WaitingLanes;
+
+/// Hops over the due index from lane to lane, one step each, however many rows wait in them.
+const WAITING_LANES: &str = "WITH RECURSIVE waiting (lane) AS (
+        SELECT min(lane) FROM notifications WHERE due_at IS NOT NULL AND lease_until IS NULL
+        UNION ALL
+        SELECT (SELECT min(n.lane) FROM notifications n
+                WHERE n.lane > waiting.lane AND n.due_at IS NOT NULL AND n.lease_until IS NULL)
+        FROM waiting WHERE waiting.lane IS NOT NULL)
+    SELECT l.key, l.channel, l.receiver, l.waits_until, coalesce(c.waits_until, 0), c.suspended IS NOT NULL,
+           (SELECT min(d.due_at) FROM notifications d
+            WHERE d.lane = waiting.lane AND d.due_at IS NOT NULL AND d.lease_until IS NULL)
+    FROM waiting JOIN lanes l ON l.key = waiting.lane LEFT JOIN channel_states c ON c.channel = l.channel
+    WHERE waiting.lane IS NOT NULL";
+
+impl Op for WaitingLanes {
+    type Output = Vec<WaitingLane>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<WaitingLane>> {
+        tx.query(WAITING_LANES, &[], |row| {
+            Ok(WaitingLane {
+                lane: LaneKey(row.int(0)?),
+                name: LaneName { channel: row.text(1)?, receiver: row.text(2)? },
+                due: row.time(6)?,
+                waits_until: row.time(3)?.max(row.time(4)?),
+                suspended: row.flag(5)?,
+            })
+        })
+        .await
+    }
+}
+
+const LANE_WAITS: &str = "UPDATE lanes SET waits_until = $2 WHERE key = $1 AND waits_until < $2";
+const LANE_OPENS: &str = "UPDATE lanes SET waits_until = 0 WHERE key = $1 AND waits_until > 0";
+const CHANNEL_WAITS: &str = "INSERT INTO channel_states (channel, waits_until, suspended) VALUES ($1, $2, $3)
+    ON CONFLICT (channel) DO UPDATE SET waits_until = $2, suspended = coalesce($3, channel_states.suspended)";
+const CHANNEL_OPENS: &str = "DELETE FROM channel_states WHERE channel = $1";
+const SUPPRESS: &str = "INSERT INTO suppressions (channel, address, reason, since) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (channel, address) DO NOTHING";
+
+/// Applies what a settlement changes beyond its own row.
+pub(crate) async fn apply(tx: &mut Tx<'_>, change: &ScopeChange, now: Timestamp) -> Result<()> {
+    let channel = change.channel.as_ref().map_or("", |channel| channel.as_str());
+    let reason = change.reason.as_str();
+    match change.scope {
+        Scope::Unchanged | Scope::SlowLane => {}
+        Scope::Healthy => {
+            tx.execute(LANE_OPENS, params![change.lane.0]).await?;
+            tx.execute(CHANNEL_OPENS, params![channel]).await?;
+        }
+        Scope::LaneWaits(until) => {
+            tx.execute(LANE_WAITS, params![change.lane.0, until]).await?;
+        }
+        Scope::ChannelWaits(until) => {
+            tx.execute(CHANNEL_WAITS, params![channel, until, None::<&str>]).await?;
+        }
+        Scope::SuspendChannel(until) => {
+            tx.execute(CHANNEL_WAITS, params![channel, until, reason]).await?;
+        }
+        Scope::SuppressAddress => {
+            if let Some(address) = &change.address {
+                tx.execute(SUPPRESS, params![channel, address, reason, now]).await?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! Looking: one notification, many by filter, its attempts. Every listing is paged by key and bounded.
+
+use angarium_domain::channel::ChannelKind;
+use angarium_domain::id::NotificationId;
+use angarium_domain::state::Status;
+use angarium_domain::time::Timestamp;
+
+use crate::claim::{error_at, targets_of};
+use crate::db::{Op, Row, Tx, Value, params};
+use crate::error::Result;
+use crate::types::{AttemptRecord, AttemptView, Filter, Key, View};
+
+const VIEW: &str = "SELECT n.key, n.id, n.status, n.route, n.kind, n.channel, n.list, n.address,
+        c.subject, c.body, c.data, n.retry_count, n.error_class, n.error_detail, n.skip_reason,
+        n.provider_message_id, n.site, n.instance, n.script, n.node, n.enqueued_at, n.created_at,
+        n.last_attempt_at, n.due_at, n.delivered_at, n.completed_at, n.lease_until IS NOT NULL, n.resolved
+    FROM notifications n JOIN contents c ON c.key = n.key";
+
+fn view_row(row: &Row<'_>) -> Result<(View, bool)> {
+    let view = View {
+        key: Key(row.int(0)?),
+        id: row.uuid(1)?.into(),
+        status: row.word(2)?,
+        route: row.text(3)?,
+        kind: row.word(4)?,
+        channel: row.opt_text(5)?,
+        list: row.opt_text(6)?,
+        address: row.opt_text(7)?,
+        subject: row.text(8)?,
+        body: row.text(9)?,
+        data: row.opt_text(10)?,
+        retry_count: row.count(11)?,
+        last_error: error_at(row, 12)?,
+        skip_reason: row.opt_text(14)?,
+        targets: Vec::new(),
+        provider_message_id: row.opt_text(15)?,
+        provider_response: None,
+        source: [row.opt_text(16)?, row.opt_text(17)?, row.opt_text(18)?, row.opt_text(19)?],
+        enqueued_at: row.opt_time(20)?,
+        created_at: row.time(21)?,
+        last_attempt_at: row.opt_time(22)?,
+        next_attempt_at: row.opt_time(23)?,
+        delivered_at: row.opt_time(24)?,
+        completed_at: row.opt_time(25)?,
+        in_flight: row.flag(26)?,
+    };
+    Ok((view, row.flag(27)?))
+}
+
+/// One notification with all there is to it.
+pub(crate) struct Get {
+    pub(crate) id: NotificationId,
+}
+
+const LAST_RESPONSE: &str =
+    "SELECT response_excerpt FROM attempts WHERE notification = $1 AND response_excerpt IS NOT NULL
+    ORDER BY number DESC LIMIT 1";
+
+impl Op for Get {
+    type Output = Option<View>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<View>> {
+        let sql = format!("{VIEW} JOIN ids i ON i.key = n.key WHERE i.id = $1");
+        let found = tx.query_opt(&sql, params![self.id.uuid()], view_row).await?;
+        let Some((mut view, resolved)) = found else { return Ok(None) };
+        if resolved {
+            view.targets = targets_of(tx, view.key).await?;
+        }
+        view.provider_response = tx.query_opt(LAST_RESPONSE, params![view.key.0], |row| row.text(0)).await?;
+        Ok(Some(view))
+    }
+}
+
+/// Notifications that match, the newest first.
+pub(crate) struct List {
+    pub(crate) filter: Filter,
+    pub(crate) limit: usize,
+}
+
+/// A filter as SQL: conditions joined by AND, and the values they name.
+#[derive(Default)]
+struct Conditions<'a> {
+    text: String,
+    values: Vec<Value<'a>>,
+}
+
+impl<'a> Conditions<'a> {
+    /// Adds a condition with one value, which stands as `?` in `condition`.
+    fn with(&mut self, condition: &str, value: Option<impl Into<Value<'a>>>) {
+        if let Some(value) = value {
+            self.values.push(value.into());
+            let numbered = condition.replace('?', &format!("${}", self.values.len()));
+            self.plain(&numbered);
+        }
+    }
+
+    fn plain(&mut self, condition: &str) {
+        self.text.push_str(if self.text.is_empty() { " WHERE " } else { " AND " });
+        self.text.push_str(condition);
+    }
+}
+
+impl Op for List {
+    type Output = Vec<View>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<View>> {
+        let filter = &self.filter;
+        let pattern = filter.subject.as_deref().map(contains_pattern);
+        let mut conditions = Conditions::default();
+        conditions.with("n.status = ?", filter.status.map(Status::as_str));
+        // Said twice so that the index of live, or of parked, rows can be used.
+        match filter.status {
+            Some(status) if !status.is_terminal() => conditions.plain("n.due_at IS NOT NULL"),
+            Some(Status::Parked) => conditions.plain("n.status = 'parked'"),
+            _ => {}
+        }
+        conditions.with("n.kind = ?", filter.kind.map(ChannelKind::as_str));
+        conditions.with("n.channel = ?", filter.channel.as_deref());
+        conditions.with("n.list = ?", filter.list.as_deref());
+        conditions.with("n.site = ?", filter.site.as_deref());
+        conditions.with("n.node = ?", filter.node.as_deref());
+        conditions.with("c.subject LIKE ? ESCAPE '\\'", pattern.as_deref());
+        conditions.with("n.created_at >= ?", filter.since);
+        // A key is never less than the time of its row, so that it bounds the search.
+        conditions.with("n.key >= ?", filter.since.map(first_key));
+        conditions.with("n.created_at < ?", filter.until);
+        conditions.with("n.due_at IS NOT NULL AND n.created_at < ?", filter.stuck_before);
+        conditions.with("n.key < ?", filter.before.map(|key| key.0));
+        let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
+        let sql = format!("{VIEW}{} ORDER BY n.key DESC LIMIT {limit}", conditions.text);
+        let mut views = Vec::new();
+        for (mut view, resolved) in tx.query(&sql, &conditions.values, view_row).await? {
+            if resolved {
+                view.targets = targets_of(tx, view.key).await?;
+            }
+            views.push(view);
+        }
+        Ok(views)
+    }
+}
+
+/// The least key that a row accepted at `time` can have.
+pub(crate) fn first_key(time: Timestamp) -> i64 {
+    time.micros() << crate::KEY_SLOT_BITS
+}
+
+/// A LIKE pattern for "contains", with the signs that LIKE knows taken literally.
+fn contains_pattern(text: &str) -> String {
+    let mut pattern = String::from("%");
+    for c in text.chars() {
+        if matches!(c, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    pattern
+}
+
+/// The attempts of one notification, in order; nothing if there is no such notification.
+pub(crate) struct Attempts {
+    pub(crate) id: NotificationId,
+}
+
+const KEY_OF: &str = "SELECT key FROM ids WHERE id = $1";
+const ATTEMPTS: &str =
+    "SELECT number, started_at, ended_at, node, class, detail, status_code, duplicate_risk,
+        retry_after_s, response_excerpt, targets, led_to, late
+    FROM attempts WHERE notification = $1 ORDER BY number";
+
+impl Op for Attempts {
+    type Output = Option<Vec<AttemptView>>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Self::Output> {
+        let Some(key) = tx.query_opt(KEY_OF, params![self.id.uuid()], |row| row.int(0)).await? else {
+            return Ok(None);
+        };
+        tx.query(ATTEMPTS, params![key], attempt_row).await.map(Some)
+    }
+}
+
+fn attempt_row(row: &Row<'_>) -> Result<AttemptView> {
+    Ok(AttemptView {
+        number: row.int(0)?,
+        record: AttemptRecord {
+            started_at: row.time(1)?,
+            ended_at: row.time(2)?,
+            node: row.text(3)?,
+            class: row.opt_text(4)?.and_then(|word| word.parse().ok()),
+            detail: row.opt_text(5)?,
+            status_code: row.opt_int(6)?.and_then(|code| u16::try_from(code).ok()),
+            duplicate_risk: row.flag(7)?,
+            retry_after_s: row.opt_int(8)?,
+            response_excerpt: row.opt_text(9)?,
+            targets: row.opt_text(10)?,
+        },
+        led_to: row.word(11)?,
+        late: row.flag(12)?,
+    })
+}
