@@ -1,1 +1,4 @@
-//! The dispatcher: claims what is due, checks again, sends, settles.
+//! The engine: claims what is due, checks again, sends, and settles.
+
+pub mod catalog;
+pub mod wake;

@@ -51,11 +51,15 @@ impl Op for Accept {
         let mut looked_up = Vec::new();
         let mut facts = Vec::with_capacity(self.items.len());
         for ((key, item), known) in self.items.iter().zip(&self.known_lanes) {
+            let lanes_before = looked_up.len();
             tx.savepoint().await?;
             let stored = self.store_one(tx, *key, item, *known, &mut looked_up).await;
             tx.close_savepoint(stored.is_ok()).await?;
             let acceptance = match stored {
-                Err(StoreError::Statement(detail)) => Acceptance::Failed { id: item.id, detail },
+                Err(StoreError::Statement(detail)) => {
+                    looked_up.truncate(lanes_before);
+                    Acceptance::Failed { id: item.id, detail }
+                }
                 other => other?,
             };
             if matches!(acceptance, Acceptance::Accepted { duplicate: false, .. }) {
