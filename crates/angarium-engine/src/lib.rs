@@ -1,4 +1,22 @@
 //! The engine: claims what is due, checks again, sends, and settles.
+//!
+//! The path of a claimed notification can be read in [`delivery`]. [`dispatcher`] takes permits first and
+//! claims only what it has permits for; [`settler`] writes outcomes in batches and gives the permits back;
+//! [`leases`] renews what is held and says until when a lease may be trusted; [`recovery`] takes back what a
+//! dead process held. Restart and the ordinary day are the same path: claim what is due.
+//!
+//! Deliberately absent: SQL, HTTP, any decision about what follows from an outcome (that is
+//! [`angarium_domain::disposition`]), and any state that a restart would lose and miss.
 
+mod audit_job;
 pub mod catalog;
+mod delivery;
+pub mod dispatcher;
+mod leases;
+mod list;
+mod permits;
+mod recovery;
+pub mod registry;
+mod sending;
+mod settler;
 pub mod wake;

@@ -68,7 +68,7 @@ impl Op for Act {
 
 impl Act {
     async fn record(&self, tx: &mut Tx<'_>, key: Key, id: NotificationId, leads_to: Status) -> Result<()> {
-        let mut action = RecordedAction {
+        let action = RecordedAction {
             key: 0,
             action: self.request.action.as_str().to_owned(),
             actor: self.request.actor.as_str().to_owned(),
@@ -76,15 +76,15 @@ impl Act {
             at: self.now,
             led_to: leads_to.as_str().to_owned(),
         };
-        let row = params![
-            key.0,
-            &action.action,
-            &action.actor,
-            action.reason.as_deref(),
-            action.at,
-            &action.led_to
-        ];
-        action.key = tx.query_opt(RECORD, row, |row| row.int(0)).await?.unwrap_or(0);
-        audit::record(tx, &[Fact::action(key, id, &action)]).await
+        let recorded = record(tx, key, action).await?;
+        audit::record(tx, &[Fact::action(key, id, &recorded)]).await
     }
+}
+
+/// Writes an action down; it comes back with its key.
+pub(crate) async fn record(tx: &mut Tx<'_>, key: Key, mut action: RecordedAction) -> Result<RecordedAction> {
+    let row =
+        params![key.0, &action.action, &action.actor, action.reason.as_deref(), action.at, &action.led_to];
+    action.key = tx.query_opt(RECORD, row, |row| row.int(0)).await?.unwrap_or(0);
+    Ok(action)
 }

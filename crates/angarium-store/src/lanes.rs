@@ -56,10 +56,10 @@ impl Op for WaitingLanes {
 }
 
 const LANE_WAITS: &str = "UPDATE lanes SET waits_until = $2 WHERE key = $1 AND waits_until < $2";
-const LANE_OPENS: &str = "UPDATE lanes SET waits_until = 0 WHERE key = $1 AND waits_until > 0";
 const CHANNEL_WAITS: &str = "INSERT INTO channel_states (channel, waits_until, suspended) VALUES ($1, $2, $3)
     ON CONFLICT (channel) DO UPDATE SET waits_until = $2, suspended = coalesce($3, channel_states.suspended)";
-const CHANNEL_OPENS: &str = "DELETE FROM channel_states WHERE channel = $1";
+/// A success while the channel was to be left alone was under way before; only one after that is a sign.
+const CHANNEL_OPENS: &str = "DELETE FROM channel_states WHERE channel = $1 AND waits_until <= $2";
 const SUPPRESS: &str = "INSERT INTO suppressions (channel, address, reason, since) VALUES ($1, $2, $3, $4)
     ON CONFLICT (channel, address) DO NOTHING";
 
@@ -70,8 +70,7 @@ pub(crate) async fn apply(tx: &mut Tx<'_>, change: &ScopeChange, now: Timestamp)
     match change.scope {
         Scope::Unchanged | Scope::SlowLane => {}
         Scope::Healthy => {
-            tx.execute(LANE_OPENS, params![change.lane.0]).await?;
-            tx.execute(CHANNEL_OPENS, params![channel]).await?;
+            tx.execute(CHANNEL_OPENS, params![channel, now]).await?;
         }
         Scope::LaneWaits(until) => {
             tx.execute(LANE_WAITS, params![change.lane.0, until]).await?;

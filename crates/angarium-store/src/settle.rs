@@ -6,9 +6,11 @@
 use angarium_domain::outcome::LastError;
 use angarium_domain::state::State;
 use angarium_domain::targets::TargetState;
+use angarium_domain::text::Actor;
 use angarium_domain::time::Timestamp;
 
-use crate::audit::{self, AttemptTold, Fact};
+use crate::actions;
+use crate::audit::{self, AttemptTold, Fact, RecordedAction};
 use crate::db::{Op, Tx, params};
 use crate::error::{Result, StoreError};
 use crate::lanes;
@@ -82,17 +84,37 @@ async fn settle_one(tx: &mut Tx<'_>, item: &Settlement, facts: &mut Vec<Fact>) -
         };
     };
     let status = item.state.status();
-    let mut at = item.state.completed_at();
-    if let Some(attempt) = &item.attempt {
-        insert_attempt(tx, item, attempt, number, status.as_str(), false).await?;
-        facts.push(attempt_fact(item, attempt, number, false));
-        at = at.or(Some(attempt.ended_at));
+    let at = match &item.attempt {
+        Some(attempt) => {
+            insert_attempt(tx, item, attempt, number, status.as_str(), false).await?;
+            facts.push(attempt_fact(item, attempt, number, false));
+            if status.is_terminal() {
+                facts.push(Fact::ended(item.key, item.id, number, attempt.ended_at, status.as_str()));
+            }
+            attempt.ended_at
+        }
+        None => record_change(tx, item, facts).await?,
+    };
+    for scope in &item.scopes {
+        lanes::apply(tx, scope, at).await?;
     }
-    if status.is_terminal() {
-        facts.push(Fact::ended(item.key, item.id, number, at.unwrap_or(Timestamp::EPOCH), status.as_str()));
-    }
-    lanes::apply(tx, &item.scope, at.unwrap_or(Timestamp::EPOCH)).await?;
     Ok(Settled::Applied)
+}
+
+/// A state that was reached without a try is recorded as an action of the server's own.
+async fn record_change(tx: &mut Tx<'_>, item: &Settlement, facts: &mut Vec<Fact>) -> Result<Timestamp> {
+    let Some(at) = item.state.completed_at() else { return Ok(Timestamp::EPOCH) };
+    let action = RecordedAction {
+        key: 0,
+        action: "give up".to_owned(),
+        actor: Actor::system().as_str().to_owned(),
+        reason: item.state.error().map(|error| error.detail.clone()),
+        at,
+        led_to: item.state.status().as_str().to_owned(),
+    };
+    let recorded = actions::record(tx, item.key, action).await?;
+    facts.push(Fact::action(item.key, item.id, &recorded));
+    Ok(at)
 }
 
 /// The guarded update. The number of attempts so far if the claim still stood.

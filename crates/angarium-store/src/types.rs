@@ -232,8 +232,8 @@ pub struct Settlement {
     pub progress: Progress,
     /// The receiver's own id for the message.
     pub provider_message_id: Option<String>,
-    /// What follows for the lane, the channel or the address.
-    pub scope: ScopeChange,
+    /// What follows for the lane, the channel or addresses.
+    pub scopes: Vec<ScopeChange>,
 }
 
 /// What a settlement changes beyond its row.

@@ -1,0 +1,277 @@
+//! The path of one claimed notification, step by step: load it (which shows that the claim still stands), find
+//! out whom it goes to, send, decide what follows.
+
+use std::sync::Arc;
+
+use angarium_domain::adapter::{Adapter, Delivery, Message};
+use angarium_domain::address::Address;
+use angarium_domain::chance::Chance;
+use angarium_domain::channel::{ChannelKind, ChannelSettings, OnAmbiguous};
+use angarium_domain::disposition::{Rules, Scope, decide};
+use angarium_domain::outcome::{Failure, FailureClass, LastError, Outcome};
+use angarium_domain::text::ChannelName;
+use angarium_domain::time::{Clock, Timestamp};
+use angarium_store::{AttemptRecord, Claim, Payload, ScopeChange, Settlement, Store, StoreError};
+use tokio::sync::Semaphore;
+
+use crate::catalog::Catalog;
+use crate::dispatcher::Observer;
+use crate::leases::Leases;
+use crate::registry::Registry;
+use crate::{list, sending};
+
+/// What every delivery shares.
+pub(crate) struct Context {
+    pub(crate) store: Arc<Store>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) adapters: Registry,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) chance: Arc<dyn Chance>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) node: String,
+    pub(crate) observer: Observer,
+}
+
+/// Permits over all and of the channel, from which a list may borrow to send to several members at once.
+pub(crate) type Spare = (Arc<Semaphore>, Arc<Semaphore>);
+
+/// A way out: the channel, its settings and its adapter.
+pub(crate) struct Way {
+    pub(crate) channel: ChannelName,
+    pub(crate) settings: ChannelSettings,
+    pub(crate) adapter: Arc<dyn Adapter>,
+}
+
+impl Way {
+    pub(crate) fn rules(&self) -> Rules {
+        let ChannelSettings { retry, on_ambiguous, on_suspended, .. } = self.settings;
+        Rules { retry, on_ambiguous, on_suspended }
+    }
+}
+
+/// Why nothing is sent.
+pub(crate) enum Stop {
+    /// The claim no longer stands; somebody else decides.
+    Lost,
+    /// The notification is parked without a try.
+    Park(LastError),
+    /// The database did not answer; the claim is given back.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Stop::Store(error)
+    }
+}
+
+pub(crate) fn park(class: FailureClass, detail: impl Into<String>) -> Stop {
+    Stop::Park(LastError { class, detail: detail.into() })
+}
+
+impl Context {
+    /// Delivers a claimed notification and says what to write down; nothing if the claim was lost.
+    pub(crate) async fn deliver(self: &Arc<Self>, claim: &Claim, spare: Spare) -> Option<Settlement> {
+        let stop = match self.attempt(claim, spare).await {
+            Ok(settlement) => return Some(settlement),
+            Err(stop) => stop,
+        };
+        match stop {
+            Stop::Park(error) => self.without_a_try(claim, error),
+            Stop::Lost => {
+                tracing::info!(notification.id = %claim.id, "a claim was lost before anything was sent");
+                None
+            }
+            Stop::Store(error) => {
+                tracing::warn!(notification.id = %claim.id, store.error = %error, "a notification could not be read");
+                let _the_lease_ends_by_itself = self.store.release(vec![(claim.key, claim.generation)]).await;
+                None
+            }
+        }
+    }
+
+    async fn attempt(self: &Arc<Self>, claim: &Claim, spare: Spare) -> Result<Settlement, Stop> {
+        let payload = self.store.load(claim).await?.ok_or(Stop::Lost)?;
+        let message = Arc::new(message_of(claim, &payload));
+        match (&claim.list, &claim.address) {
+            (None, Some(address)) => self.attempt_address(claim, payload, message, address).await,
+            (Some(name), _) => list::attempt(self, claim, payload, message, name, spare).await,
+            (None, None) => Err(park(FailureClass::Internal, "the notification names nobody")),
+        }
+    }
+
+    async fn attempt_address(
+        &self,
+        claim: &Claim,
+        payload: Payload,
+        message: Arc<Message>,
+        address: &Address,
+    ) -> Result<Settlement, Stop> {
+        let channel =
+            claim.channel.as_ref().ok_or_else(|| park(FailureClass::PermanentConfig, "no channel"))?;
+        let way = self.way(channel)?;
+        if let Some(reason) = payload.suppressed {
+            return Err(park(FailureClass::PermanentRecipient, suppressed(&reason)));
+        }
+        self.last_look(claim, &way).await?;
+        let started_at = self.clock.now();
+        let delivery = Delivery {
+            channel: way.channel.clone(),
+            message,
+            addresses: vec![address.clone()],
+            attempted_at: started_at,
+        };
+        let outcome = self.send(&way, &delivery).await.pop();
+        let outcome =
+            outcome.unwrap_or_else(|| Outcome::Failed(Failure::new(FailureClass::Internal, "no outcome")));
+        self.settle_address(claim, &way, address, outcome, started_at)
+            .ok_or_else(|| park(FailureClass::Internal, "the notification was not live when it was claimed"))
+    }
+
+    fn settle_address(
+        &self,
+        claim: &Claim,
+        way: &Way,
+        address: &Address,
+        outcome: Outcome,
+        started_at: Timestamp,
+    ) -> Option<Settlement> {
+        let now = self.clock.now();
+        let follows = decide(&outcome, claim.progress, &way.rules(), now, self.chance.as_ref());
+        let attempt = record(&outcome, started_at, now, &self.node);
+        let (error, class, provider_message_id) = match outcome {
+            Outcome::Delivered(receipt) => (None, None, receipt.provider_message_id),
+            Outcome::Failed(failure) => (Some(failure.as_last_error()), Some(failure.class), None),
+        };
+        let scope = ScopeChange {
+            scope: follows.scope,
+            lane: claim.lane,
+            channel: Some(way.channel.clone()),
+            address: (follows.scope == Scope::SuppressAddress).then(|| address.as_str().to_owned()),
+            reason: error.as_ref().map(|error| error.detail.clone()).unwrap_or_default(),
+        };
+        Some(Settlement {
+            key: claim.key,
+            id: claim.id,
+            generation: claim.generation,
+            lease_ended_by: None,
+            attempt: Some(attempt),
+            state: claim.state.clone().after(&follows.next, error, now).ok()?,
+            progress: claim.progress.after(&follows.next, class),
+            provider_message_id,
+            scopes: vec![scope],
+        })
+    }
+
+    /// Parked before anything was tried: no attempt, no budget.
+    fn without_a_try(&self, claim: &Claim, error: LastError) -> Option<Settlement> {
+        Some(Settlement {
+            key: claim.key,
+            id: claim.id,
+            generation: claim.generation,
+            lease_ended_by: None,
+            attempt: None,
+            state: claim.state.clone().park(self.clock.now(), error).ok()?,
+            progress: claim.progress,
+            provider_message_id: None,
+            scopes: Vec::new(),
+        })
+    }
+
+    /// The channel, if it is configured, switched on, and there is an adapter for its kind (OB-08).
+    pub(crate) fn way(&self, channel: &ChannelName) -> Result<Way, Stop> {
+        let settings = self.catalog.channels.get(channel).cloned().ok_or_else(|| {
+            park(
+                FailureClass::PermanentConfig,
+                format!("channel_unknown: no channel {channel} is configured"),
+            )
+        })?;
+        if !settings.enabled {
+            let detail = format!("channel_disabled: the channel {channel} is switched off");
+            return Err(park(FailureClass::PermanentConfig, detail));
+        }
+        let adapter = self.adapter(settings.kind)?;
+        Ok(Way { channel: channel.clone(), settings, adapter })
+    }
+
+    fn adapter(&self, kind: ChannelKind) -> Result<Arc<dyn Adapter>, Stop> {
+        let found = self.adapters.get(kind).cloned();
+        found.ok_or_else(|| park(FailureClass::PermanentConfig, format!("no adapter for kind {kind}")))
+    }
+
+    /// The last look before the first byte: is the lease still to be trusted, and, where a second send would
+    /// be worse than none, does the store know that we are about to send?
+    pub(crate) async fn last_look(&self, claim: &Claim, way: &Way) -> Result<(), Stop> {
+        let marked = match way.settings.on_ambiguous {
+            OnAmbiguous::Retry => true,
+            OnAmbiguous::Park | OnAmbiguous::Lookup => {
+                self.store.mark_on_wire(claim, self.clock.now()).await?
+            }
+        };
+        if marked && self.leases.trusts(claim, self.clock.monotonic()) { Ok(()) } else { Err(Stop::Lost) }
+    }
+
+    /// One call of the adapter, observed.
+    pub(crate) async fn send(&self, way: &Way, delivery: &Delivery) -> Vec<Outcome> {
+        let outcomes = sending::send(way.adapter.as_ref(), delivery, way.settings.timeout).await;
+        for outcome in &outcomes {
+            let class = match outcome {
+                Outcome::Delivered(_) => None,
+                Outcome::Failed(failure) => Some(failure.class),
+            };
+            (self.observer)(way.settings.kind, class);
+        }
+        outcomes
+    }
+}
+
+pub(crate) fn suppressed(reason: &str) -> String {
+    format!("the address is suppressed: {reason}")
+}
+
+fn message_of(claim: &Claim, payload: &Payload) -> Message {
+    Message {
+        id: claim.id,
+        subject: payload.subject.clone(),
+        body: payload.body.clone(),
+        data: payload.data.clone(),
+        list: claim.list.clone(),
+        at: claim.enqueued_at.unwrap_or(claim.created_at),
+    }
+}
+
+/// The attempt as it is kept.
+pub(crate) fn record(
+    outcome: &Outcome,
+    started_at: Timestamp,
+    ended_at: Timestamp,
+    node: &str,
+) -> AttemptRecord {
+    let mut kept = AttemptRecord {
+        started_at,
+        ended_at,
+        node: node.to_owned(),
+        class: None,
+        detail: None,
+        status_code: None,
+        duplicate_risk: false,
+        retry_after_s: None,
+        response_excerpt: None,
+        targets: None,
+    };
+    match outcome {
+        Outcome::Delivered(receipt) => {
+            kept.status_code = receipt.status_code;
+            kept.response_excerpt = receipt.response_excerpt.clone();
+        }
+        Outcome::Failed(failure) => {
+            kept.class = Some(failure.class);
+            kept.detail = Some(failure.detail.clone());
+            kept.status_code = failure.status_code;
+            kept.duplicate_risk = failure.duplicate_risk;
+            kept.retry_after_s = failure.retry_after.and_then(|wait| i64::try_from(wait.as_secs()).ok());
+            kept.response_excerpt = failure.response_excerpt.clone();
+        }
+    }
+    kept
+}

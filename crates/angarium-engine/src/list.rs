@@ -1,0 +1,269 @@
+//! An attempt at a list: its members are resolved once, at the first attempt, and each has its own fate.
+//!
+//! Members are sent to in groups as large as one exchange of the adapter allows, several groups side by side
+//! where permits can be spared. What became of a group is written as soon as it is known.
+
+use std::sync::Arc;
+
+use angarium_domain::adapter::{Delivery, Message};
+use angarium_domain::address::Address;
+use angarium_domain::disposition::{Scope, decide};
+use angarium_domain::outcome::{Failure, FailureClass, Outcome};
+use angarium_domain::targets::{RollUp, TargetState, roll_up};
+use angarium_domain::time::Timestamp;
+use angarium_store::{AttemptRecord, Claim, Payload, ScopeChange, Settlement, Target, TargetResult};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+
+use crate::delivery::{Context, Spare, Stop, Way, park, record, suppressed};
+
+/// Sends to every member that is due, and rolls up what becomes of them.
+pub(crate) async fn attempt(
+    context: &Arc<Context>,
+    claim: &Claim,
+    payload: Payload,
+    message: Arc<Message>,
+    name: &str,
+    spare: Spare,
+) -> Result<Settlement, Stop> {
+    let (way, mut targets) = members(context, claim, payload, name).await?;
+    let way = Arc::new(way);
+    let started_at = context.clock.now();
+    let mut round =
+        Round { scopes: Vec::new(), told: Vec::new(), first_failure: None, provider_message_id: None };
+    round.refuse_suppressed(context, claim, &mut targets).await?;
+    let groups = due_groups(&targets, way.adapter.addresses_per_send(), started_at);
+    if !groups.is_empty() {
+        context.last_look(claim, &way).await?;
+    }
+    let mut under_way = JoinSet::new();
+    for (n, group) in groups.into_iter().enumerate() {
+        // The claim's own permit carries the first group; further ones side by side need permits of their own.
+        while under_way.len() >= way.settings.max_parallel_per_receiver.max(1) {
+            round.take_in(context, claim, &way, &mut targets, under_way.join_next().await).await?;
+        }
+        let borrowed = if n == 0 { None } else { borrow(&spare) };
+        if n > 0 && borrowed.is_none() {
+            while let Some(ended) = under_way.join_next().await {
+                round.take_in(context, claim, &way, &mut targets, Some(ended)).await?;
+            }
+        }
+        if n > 0 && !context.leases.trusts(claim, context.clock.monotonic()) {
+            break;
+        }
+        let delivery = delivery_to(&way, &message, &targets, &group, context.clock.now());
+        let (context, way) = (Arc::clone(context), Arc::clone(&way));
+        under_way.spawn(async move {
+            let outcomes = context.send(&way, &delivery).await;
+            drop(borrowed);
+            (group, outcomes)
+        });
+    }
+    while let Some(ended) = under_way.join_next().await {
+        round.take_in(context, claim, &way, &mut targets, Some(ended)).await?;
+    }
+    round.settlement(context, claim, &targets, started_at)
+}
+
+/// The way out and the members: those written down at the first attempt, or, at the first attempt, those that
+/// the list has now.
+async fn members(
+    context: &Context,
+    claim: &Claim,
+    payload: Payload,
+    name: &str,
+) -> Result<(Way, Vec<Target>), Stop> {
+    if claim.resolved {
+        let channel =
+            claim.channel.as_ref().ok_or_else(|| park(FailureClass::PermanentConfig, "no channel"))?;
+        return Ok((context.way(channel)?, payload.targets));
+    }
+    let (list, settings) = context
+        .catalog
+        .list(name)
+        .ok_or_else(|| park(FailureClass::PermanentConfig, format!("list not found: {name}")))?;
+    let way = context.way(&list.channel)?;
+    let addresses = list.members.iter().map(|member| member.as_str().to_owned()).collect();
+    if !context.store.resolve(claim, settings.kind, &list.channel, addresses, context.clock.now()).await? {
+        return Err(Stop::Lost);
+    }
+    let resolved = context.store.load(claim).await?.ok_or(Stop::Lost)?;
+    Ok((way, resolved.targets))
+}
+
+fn borrow((overall, channel): &Spare) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+    let overall = Arc::clone(overall).try_acquire_owned().ok()?;
+    Some((overall, Arc::clone(channel).try_acquire_owned().ok()?))
+}
+
+/// Places of the members that are due, in groups of at most `size`.
+fn due_groups(targets: &[Target], size: usize, now: Timestamp) -> Vec<Vec<usize>> {
+    let is_due = |target: &Target| matches!(target.state, TargetState::Waiting { due, .. } if due <= now);
+    let due: Vec<usize> =
+        (0..).zip(targets).filter(|(_, target)| is_due(target)).map(|(place, _)| place).collect();
+    due.chunks(size.max(1)).map(<[usize]>::to_vec).collect()
+}
+
+fn delivery_to(
+    way: &Way,
+    message: &Arc<Message>,
+    targets: &[Target],
+    group: &[usize],
+    now: Timestamp,
+) -> Delivery {
+    let address = |place: &usize| targets.get(*place).map(|target| target.address.clone());
+    Delivery {
+        channel: way.channel.clone(),
+        message: Arc::clone(message),
+        addresses: group
+            .iter()
+            .filter_map(address)
+            .map(|text| Address::stored(way.settings.kind, text))
+            .collect(),
+        attempted_at: now,
+    }
+}
+
+type Ended = Option<Result<(Vec<usize>, Vec<Outcome>), tokio::task::JoinError>>;
+
+/// What one attempt at a list has led to so far.
+struct Round {
+    scopes: Vec<ScopeChange>,
+    told: Vec<serde_json::Value>,
+    first_failure: Option<Failure>,
+    provider_message_id: Option<String>,
+}
+
+impl Round {
+    /// Members that want no more messages are refused without a try.
+    async fn refuse_suppressed(
+        &mut self,
+        context: &Context,
+        claim: &Claim,
+        targets: &mut [Target],
+    ) -> Result<(), Stop> {
+        let mut results = Vec::new();
+        for target in targets.iter_mut().filter(|target| matches!(target.state, TargetState::Waiting { .. }))
+        {
+            let Some(reason) = &target.suppressed else { continue };
+            let failure = Failure::new(FailureClass::PermanentRecipient, suppressed(reason));
+            target.state = TargetState::Refused(failure.as_last_error());
+            results.push(result_of(target, None));
+            self.tell(target, &Outcome::Failed(failure));
+        }
+        if !results.is_empty() {
+            context.store.settle_targets(claim, results).await?;
+        }
+        Ok(())
+    }
+
+    /// Decides what follows for each member of a group that was sent to, and writes it.
+    async fn take_in(
+        &mut self,
+        context: &Context,
+        claim: &Claim,
+        way: &Way,
+        targets: &mut [Target],
+        ended: Ended,
+    ) -> Result<(), Stop> {
+        let Some(Ok((group, outcomes))) = ended else { return Ok(()) };
+        let now = context.clock.now();
+        let mut results = Vec::new();
+        for (place, outcome) in group.into_iter().zip(outcomes) {
+            let Some(target) = targets.get_mut(place) else { continue };
+            let follows = decide(&outcome, target.progress, &way.rules(), now, context.chance.as_ref());
+            let (error, class, provider_id) = match &outcome {
+                Outcome::Delivered(receipt) => (None, None, receipt.provider_message_id.clone()),
+                Outcome::Failed(failure) => (Some(failure.as_last_error()), Some(failure.class), None),
+            };
+            self.widen(follows.scope, claim, way, target, error.as_ref().map(|error| error.detail.as_str()));
+            target.progress = target.progress.after(&follows.next, class);
+            target.state = TargetState::after(&follows.next, error);
+            self.provider_message_id = self.provider_message_id.take().or_else(|| provider_id.clone());
+            results.push(result_of(target, provider_id));
+            self.tell(target, &outcome);
+        }
+        Ok(context.store.settle_targets(claim, results).await?)
+    }
+
+    /// A lane is one list's; what one member's receiver wants does not hold up the other members. What holds
+    /// for the whole channel, or for the address for good, does go further.
+    fn widen(&mut self, scope: Scope, claim: &Claim, way: &Way, target: &Target, reason: Option<&str>) {
+        if matches!(scope, Scope::ChannelWaits(_) | Scope::SuspendChannel(_) | Scope::SuppressAddress) {
+            self.scopes.push(ScopeChange {
+                scope,
+                lane: claim.lane,
+                channel: Some(way.channel.clone()),
+                address: Some(target.address.clone()),
+                reason: reason.unwrap_or_default().to_owned(),
+            });
+        }
+    }
+
+    fn tell(&mut self, target: &Target, outcome: &Outcome) {
+        let (result, class, detail, status) = match outcome {
+            Outcome::Delivered(receipt) => ("accepted", None, None, receipt.status_code),
+            Outcome::Failed(failure) => {
+                self.first_failure.get_or_insert_with(|| failure.clone());
+                ("failed", Some(failure.class.as_str()), Some(failure.detail.as_str()), failure.status_code)
+            }
+        };
+        self.told.push(serde_json::json!({
+            "address": target.address,
+            "result": result,
+            "class": class,
+            "detail": detail,
+            "status_code": status,
+        }));
+    }
+
+    fn settlement(
+        self,
+        context: &Context,
+        claim: &Claim,
+        targets: &[Target],
+        started_at: Timestamp,
+    ) -> Result<Settlement, Stop> {
+        let now = context.clock.now();
+        let rolled = roll_up(targets.iter().map(|target| (target.address.as_str(), &target.state)));
+        let mut progress = claim.progress;
+        progress.interruptions = 0;
+        let state = claim.state.clone();
+        let state = match rolled {
+            RollUp::Waiting { due, error: Some(error) } => {
+                progress.retry_count = progress.retry_count.saturating_add(1);
+                state.retry_at(due, error)
+            }
+            RollUp::Waiting { due, error: None } => state.wait_until(due, None),
+            RollUp::Delivered(refused) => state.deliver(now, refused),
+            RollUp::Parked(error) => state.park(now, error),
+        };
+        let state = state.map_err(|refused| park(FailureClass::Internal, refused.to_string()))?;
+        let outcome =
+            self.first_failure.map_or_else(|| Outcome::Delivered(Default::default()), Outcome::Failed);
+        let attempt = AttemptRecord {
+            targets: Some(serde_json::Value::from(self.told.clone()).to_string()),
+            ..record(&outcome, started_at, now, &context.node)
+        };
+        Ok(Settlement {
+            key: claim.key,
+            id: claim.id,
+            generation: claim.generation,
+            lease_ended_by: None,
+            attempt: (!self.told.is_empty()).then_some(attempt),
+            state,
+            progress,
+            provider_message_id: self.provider_message_id,
+            scopes: self.scopes,
+        })
+    }
+}
+
+fn result_of(target: &Target, provider_message_id: Option<String>) -> TargetResult {
+    TargetResult {
+        ordinal: target.ordinal,
+        state: target.state.clone(),
+        progress: target.progress,
+        provider_message_id,
+    }
+}

@@ -1,0 +1,73 @@
+//! Takes back what a dead process held: the lost attempt is written down as interrupted, and the row goes on
+//! as the disposition table says.
+
+use std::sync::Arc;
+
+use angarium_domain::disposition::{Next, decide};
+use angarium_domain::outcome::{Failure, FailureClass, Outcome};
+use angarium_domain::time::Timestamp;
+use angarium_store::{Abandoned, AttemptRecord, Settled, Settlement, StoreError};
+
+use crate::delivery::Context;
+
+/// Takes back every lease that ended by `ended_by`. Returns how many rows were taken back.
+pub(crate) async fn take_back(context: &Arc<Context>, ended_by: Timestamp) -> Result<usize, StoreError> {
+    let mut taken_back = 0;
+    loop {
+        let mut abandoned = context.store.abandoned(ended_by).await?;
+        abandoned.retain(|lost| !context.leases.holds(lost.claim.key, lost.claim.generation));
+        let now = context.clock.now();
+        let settlements: Vec<_> =
+            abandoned.into_iter().filter_map(|lost| interrupted(context, lost, ended_by, now)).collect();
+        if settlements.is_empty() {
+            return Ok(taken_back);
+        }
+        let settled = context.store.settle(settlements).await?;
+        let applied = settled.iter().filter(|one| **one == Settled::Applied).count();
+        taken_back += applied;
+        if applied == 0 {
+            return Ok(taken_back);
+        }
+    }
+}
+
+fn interrupted(
+    context: &Context,
+    lost: Abandoned,
+    ended_by: Timestamp,
+    now: Timestamp,
+) -> Option<Settlement> {
+    let Abandoned { claim, node, on_wire } = lost;
+    let rules = context.catalog.rules(claim.channel.as_ref(), claim.kind);
+    let detail =
+        format!("node {node} ended while it held this notification; whether it was sent is not known");
+    let failure = Failure { duplicate_risk: true, ..Failure::new(FailureClass::Interrupted, detail) };
+    // Whether a second send is allowed depends on what was committed before the first byte, not on the guess
+    // that the attempt record makes.
+    let judged = Outcome::Failed(Failure { duplicate_risk: on_wire, ..failure.clone() });
+    let next = decide(&judged, claim.progress, &rules, now, context.chance.as_ref()).next;
+    let error = (next == Next::Park).then(|| failure.as_last_error());
+    let state = claim.state.after(&next, error, now).ok()?;
+    Some(Settlement {
+        key: claim.key,
+        id: claim.id,
+        generation: claim.generation,
+        lease_ended_by: Some(ended_by),
+        attempt: Some(AttemptRecord {
+            started_at: now,
+            ended_at: now,
+            node,
+            class: Some(failure.class),
+            detail: Some(failure.detail),
+            status_code: None,
+            duplicate_risk: true,
+            retry_after_s: None,
+            response_excerpt: None,
+            targets: None,
+        }),
+        state,
+        progress: claim.progress.after(&next, Some(FailureClass::Interrupted)),
+        provider_message_id: None,
+        scopes: Vec::new(),
+    })
+}
