@@ -1,0 +1,134 @@
+use std::time::Duration;
+
+use angarium_domain::channel::ChannelKind;
+use angarium_domain::disposition::Scope;
+use angarium_domain::targets::TargetState;
+use angarium_domain::text::ChannelName;
+use angarium_store::*;
+
+use crate::support::{Database, LEASE, at, delivered, note, parked, retried, with_scope};
+
+/// OB-06: pending rows, and retrying rows whose time has come.
+pub(crate) async fn only_due_rows_are_claimed_the_oldest_first(db: Database) {
+    for (n, name) in ["c", "a", "b"].into_iter().enumerate() {
+        db.accept(&note(name).when(at(n as u64))).await;
+    }
+    let lane = db.store.waiting_lanes().await.unwrap().remove(0).lane;
+    assert!(db.store.claim(vec![], "node-a", at(9), LEASE).await.unwrap().is_empty());
+    let claims = db.store.claim(vec![Quota { lane, rows: 2 }], "node-a", at(9), LEASE).await.unwrap();
+    let ids: Vec<_> = claims.iter().map(|claim| claim.id).collect();
+    assert_eq!(ids, [note("c").id(), note("a").id()]);
+    db.settle(retried(&claims[0], at(9), at(50))).await;
+    db.settle(delivered(&claims[1], at(9))).await;
+    assert_eq!(db.claim_all(at(49)).await.len(), 1, "the third one only");
+    let again = db.claim_one(at(50)).await;
+    assert_eq!((again.id, again.generation, again.progress.budget_used), (note("c").id(), 2, 1));
+}
+
+pub(crate) async fn a_claimed_row_is_claimed_by_nobody_else(db: Database) {
+    db.accept(&note("alarm")).await;
+    let claim = db.claim_one(at(0)).await;
+    assert!(db.view(&note("alarm")).await.in_flight);
+    assert!(db.claim_all(at(10_000)).await.is_empty(), "a lease is no due time");
+    db.store.release(vec![(claim.key, claim.generation)]).await.unwrap();
+    assert_eq!(db.claim_one(at(1)).await.generation, 2);
+    assert!(db.store.load(&claim).await.unwrap().is_none(), "the first claim no longer stands");
+}
+
+pub(crate) async fn a_lane_that_waits_is_left_alone(db: Database) {
+    db.accept(&note("a")).await;
+    db.accept(&note("b")).await;
+    db.accept(&note("c").to("https://other.example/")).await;
+    let mut claims = db.claim_all(at(0)).await;
+    let other = claims.pop().unwrap();
+    let limited = with_scope(retried(&claims[0], at(0), at(30)), &claims[0], Scope::LaneWaits(at(30)));
+    db.settle(limited).await;
+    db.store
+        .release(vec![(claims[1].key, claims[1].generation), (other.key, other.generation)])
+        .await
+        .unwrap();
+    let first = db.claim_all(at(29)).await;
+    assert_eq!(first.iter().map(|claim| claim.id).collect::<Vec<_>>(), [note("c").id()]);
+    assert_eq!(db.claim_all(at(30)).await.len(), 2);
+}
+
+pub(crate) async fn every_waiting_lane_is_found_with_its_first_row(db: Database) {
+    assert!(db.store.waiting_lanes().await.unwrap().is_empty());
+    for n in 0..50u64 {
+        for host in ["a", "b", "c"] {
+            let name = format!("{host}{n}");
+            db.accept(&note(&name).to(&format!("https://{host}.example/")).when(at(100 + n))).await;
+        }
+    }
+    let lanes = db.store.waiting_lanes().await.unwrap();
+    let mut found: Vec<_> = lanes.iter().map(|lane| (lane.name.receiver.as_str(), lane.due)).collect();
+    found.sort_unstable();
+    assert_eq!(found, [("a.example:443", at(100)), ("b.example:443", at(100)), ("c.example:443", at(100))]);
+    assert_eq!(lanes[0].name.channel, "hooks");
+    assert!(!lanes[0].suspended);
+}
+
+pub(crate) async fn a_lease_that_ended_is_found(db: Database) {
+    db.accept(&note("alarm")).await;
+    let claim = db.claim_one(at(0)).await;
+    assert!(db.store.abandoned(at(59)).await.unwrap().is_empty());
+    let lost = db.store.abandoned(at(60)).await.unwrap();
+    assert_eq!(lost, [Abandoned { claim, node: "node-a".into(), on_wire: false }]);
+}
+
+pub(crate) async fn a_renewed_lease_goes_on_and_a_lost_one_is_named(db: Database) {
+    db.accept(&note("a")).await;
+    db.accept(&note("b")).await;
+    let claims = db.claim_all(at(0)).await;
+    let held: Vec<_> = claims.iter().map(|claim| (claim.key, claim.generation)).collect();
+    db.settle(delivered(&claims[0], at(1))).await;
+    assert_eq!(db.store.renew(held.clone(), at(100)).await.unwrap(), [held[0]]);
+    assert!(db.store.abandoned(at(99)).await.unwrap().is_empty());
+    assert_eq!(db.store.abandoned(at(100)).await.unwrap().len(), 1);
+}
+
+/// OB-07: members are taken at the first attempt and kept.
+pub(crate) async fn a_list_is_resolved_once(db: Database) {
+    db.accept(&note("alarm").list("ops")).await;
+    let claim = db.claim_one(at(0)).await;
+    assert!(!claim.resolved);
+    let hooks = ChannelName::parse("hooks").unwrap();
+    let members = vec!["https://a.example/".to_owned(), "https://b.example/".to_owned()];
+    let resolve =
+        |members: Vec<String>| db.store.resolve(&claim, ChannelKind::Webhook, &hooks, members, at(0));
+    assert!(resolve(members.clone()).await.unwrap());
+    assert!(!resolve(vec!["https://later.example/".into()]).await.unwrap(), "the first members stay");
+    let payload = db.store.load(&claim).await.unwrap().unwrap();
+    let addresses: Vec<_> = payload.targets.iter().map(|target| target.address.clone()).collect();
+    assert_eq!(addresses, members);
+    assert!(
+        payload
+            .targets
+            .iter()
+            .all(|target| matches!(target.state, TargetState::Waiting { due, .. } if due == at(0)))
+    );
+}
+
+pub(crate) async fn a_suppressed_address_is_told_when_loading(db: Database) {
+    db.accept(&note("a")).await;
+    db.accept(&note("b")).await;
+    let claims = db.claim_all(at(0)).await;
+    db.settle(with_scope(parked(&claims[0], at(1)), &claims[0], Scope::SuppressAddress)).await;
+    let payload = db.store.load(&claims[1]).await.unwrap().unwrap();
+    assert_eq!(payload.suppressed.as_deref(), Some("HTTP 410"));
+    assert!(db.store.lift_suppression("hooks", "https://a.example/hook").await.unwrap());
+    assert_eq!(db.store.load(&claims[1]).await.unwrap().unwrap().suppressed, None);
+}
+
+/// A mark on the wire is part of the claim: it is gone with the next one.
+pub(crate) async fn what_is_about_to_be_sent_is_on_record(db: Database) {
+    db.accept(&note("alarm")).await;
+    let claim = db.claim_one(at(0)).await;
+    assert!(db.store.mark_on_wire(&claim, at(1)).await.unwrap());
+    assert!(db.store.abandoned(at(60)).await.unwrap()[0].on_wire);
+    db.store.release(vec![(claim.key, claim.generation)]).await.unwrap();
+    assert!(!db.store.mark_on_wire(&claim, at(2)).await.unwrap(), "the claim no longer stands");
+    db.claim_one(at(2)).await;
+    let ended = at(2).plus(LEASE + Duration::from_secs(1));
+    assert!(!db.store.abandoned(ended).await.unwrap()[0].on_wire);
+}

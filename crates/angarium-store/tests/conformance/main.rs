@@ -1,0 +1,64 @@
+//! The conformance suite: it is the definition of the store. One list of cases, run on each database.
+
+#![allow(missing_docs, reason = "a test binary has no public interface")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation must end the test")]
+
+mod accept;
+mod actions;
+mod audit;
+mod claim;
+mod listing;
+mod opening;
+mod settle;
+mod support;
+
+/// Runs each case on a fresh database of each kind.
+macro_rules! conformance {
+    ($($module:ident :: $case:ident),* $(,)?) => {
+        mod sqlite {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case(crate::support::Database::sqlite().await).await;
+                }
+            )*
+        }
+    };
+}
+
+conformance! {
+    accept::a_resend_gets_the_same_answer_and_stores_nothing,
+    accept::a_reused_id_is_refused_and_harms_no_neighbour,
+    accept::what_is_accepted_is_there_after_a_restart,
+    accept::concurrent_producers_of_one_id_make_one_row,
+    accept::keys_rise_even_when_the_clock_goes_back,
+    claim::only_due_rows_are_claimed_the_oldest_first,
+    claim::a_claimed_row_is_claimed_by_nobody_else,
+    claim::a_lane_that_waits_is_left_alone,
+    claim::every_waiting_lane_is_found_with_its_first_row,
+    claim::a_lease_that_ended_is_found,
+    claim::a_renewed_lease_goes_on_and_a_lost_one_is_named,
+    claim::a_list_is_resolved_once,
+    claim::a_suppressed_address_is_told_when_loading,
+    claim::what_is_about_to_be_sent_is_on_record,
+    settle::a_delivery_writes_attempt_and_state_together,
+    settle::a_failure_is_due_again_and_keeps_its_error,
+    settle::a_late_failure_changes_nothing,
+    settle::a_late_success_delivers_a_row_that_is_still_live,
+    settle::a_late_success_never_revives_a_terminal_row,
+    settle::a_lost_claim_is_taken_back_once,
+    settle::an_outcome_for_a_row_that_is_gone_is_no_error,
+    settle::one_bad_outcome_harms_no_other,
+    settle::an_accepted_address_is_never_sent_to_again,
+    settle::a_suspended_channel_is_shown_and_reopened_by_a_success,
+    actions::every_action_on_every_status,
+    actions::retry_starts_afresh,
+    actions::retry_of_a_list_spares_those_who_took_it,
+    actions::cancel_fences_the_attempt_under_way,
+    audit::the_trail_tells_the_whole_story,
+    audit::a_failed_audit_write_changes_no_outcome_and_is_made_up_for,
+    listing::each_filter,
+    listing::pages_cover_everything_once,
+    listing::figures_by_site_and_node,
+    listing::keys_and_suppressions,
+}

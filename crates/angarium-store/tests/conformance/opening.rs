@@ -1,0 +1,57 @@
+//! Opening a SQLite file: what is refused, and that what is refused is left as it was.
+
+use angarium_store::{Options, Store, StoreError};
+
+use crate::support::{Database, at, note};
+
+async fn refusal(path: &std::path::Path) -> StoreError {
+    Store::open(&Options::new(path)).await.err().unwrap()
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused_and_told_who_has_the_file() {
+    let db = Database::sqlite().await;
+    let StoreError::Locked(text) = refusal(&db.path).await else { panic!("it must be locked") };
+    assert!(text.contains(&format!("pid {}", std::process::id())), "{text}");
+    db.accept(&note("still works")).await;
+    let db = db.reopened().await;
+    assert_eq!(db.claim_all(at(0)).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_left_untouched() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("letter.txt");
+    std::fs::write(&text, "Dear Sir, ".repeat(1000)).unwrap();
+    assert!(matches!(refusal(&text).await, StoreError::NotOurs(_)));
+    assert_eq!(std::fs::read_to_string(&text).unwrap(), "Dear Sir, ".repeat(1000));
+
+    let other = folder.path().join("other.db");
+    rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
+    let before = std::fs::read(&other).unwrap();
+    assert!(matches!(refusal(&other).await, StoreError::NotOurs(_)));
+    assert_eq!(std::fs::read(&other).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_left_untouched() {
+    let db = Database::sqlite().await;
+    db.tamper("PRAGMA user_version = 999");
+    let Database { store, path, .. } = &db;
+    let path = path.clone();
+    let _ = store;
+    let folder = db.path.parent().unwrap().to_owned();
+    let copy = folder.join("copy.db");
+    db.tamper(&format!("VACUUM INTO '{}'", copy.display()));
+    assert_ne!(copy, path);
+    assert_eq!(refusal(&copy).await, StoreError::NewerSchema { found: 999, known: 1 });
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_named() {
+    let error = refusal(std::path::Path::new("/nonexistent/angarium.db")).await;
+    assert!(
+        matches!(&error, StoreError::Unavailable(text) if text.contains("/nonexistent/angarium.db")),
+        "{error}"
+    );
+}

@@ -1,0 +1,162 @@
+use angarium_domain::channel::ChannelKind;
+use angarium_domain::disposition::{Progress, Scope};
+use angarium_domain::outcome::FailureClass;
+use angarium_domain::state::Status;
+use angarium_domain::targets::TargetState;
+use angarium_domain::text::ChannelName;
+use angarium_store::*;
+
+use crate::support::{Database, at, delivered, error, note, parked, retried, with_scope};
+
+/// OB-10: success writes time and state, with the attempt, in one commit.
+pub(crate) async fn a_delivery_writes_attempt_and_state_together(db: Database) {
+    db.accept(&note("alarm")).await;
+    let claim = db.claim_one(at(1)).await;
+    assert_eq!(db.settle(delivered(&claim, at(2))).await, Settled::Applied);
+    let db = db.reopened().await;
+    let row = db.view(&note("alarm")).await;
+    assert_eq!(
+        (row.status, row.delivered_at, row.completed_at),
+        (Status::Delivered, Some(at(2)), Some(at(2)))
+    );
+    assert_eq!((row.next_attempt_at, row.in_flight, row.last_attempt_at), (None, false, Some(at(2))));
+    let attempts = db.store.attempts(note("alarm").id()).await.unwrap().unwrap();
+    assert_eq!(attempts.len(), 1);
+    assert_eq!((attempts[0].number, attempts[0].record.class, attempts[0].late), (1, None, false));
+    assert_eq!(attempts[0].led_to, Status::Delivered);
+    assert!(db.store.waiting_lanes().await.unwrap().is_empty());
+}
+
+pub(crate) async fn a_failure_is_due_again_and_keeps_its_error(db: Database) {
+    db.accept(&note("alarm")).await;
+    let claim = db.claim_one(at(1)).await;
+    db.settle(retried(&claim, at(2), at(27))).await;
+    let row = db.view(&note("alarm")).await;
+    assert_eq!((row.status, row.retry_count, row.next_attempt_at), (Status::Retrying, 1, Some(at(27))));
+    assert_eq!(row.last_error, Some(error("HTTP 503")));
+    assert_eq!(row.provider_response.as_deref(), Some("busy"));
+    let attempt = db.store.attempts(note("alarm").id()).await.unwrap().unwrap().remove(0);
+    assert_eq!(
+        (attempt.record.class, attempt.record.status_code),
+        (Some(FailureClass::Transient), Some(503))
+    );
+}
+
+/// A result whose generation is stale never takes a state back.
+pub(crate) async fn a_late_failure_changes_nothing(db: Database) {
+    db.accept(&note("alarm")).await;
+    let stale = db.claim_one(at(0)).await;
+    db.store.release(vec![(stale.key, stale.generation)]).await.unwrap();
+    let current = db.claim_one(at(1)).await;
+    assert_eq!(db.settle(parked(&stale, at(2))).await, Settled::Late);
+    let row = db.view(&note("alarm")).await;
+    assert_eq!((row.status, row.in_flight), (Status::Pending, true));
+    assert_eq!(db.settle(delivered(&current, at(3))).await, Settled::Applied);
+    assert_eq!(db.settle(parked(&stale, at(4))).await, Settled::Late);
+    assert_eq!(db.settle(retried(&current, at(4), at(9))).await, Settled::Late, "a claim settles once");
+    assert_eq!(db.view(&note("alarm")).await.status, Status::Delivered);
+    let attempts = db.store.attempts(note("alarm").id()).await.unwrap().unwrap();
+    let seen: Vec<_> = attempts.iter().map(|one| (one.number, one.late)).collect();
+    assert_eq!(seen, [(1, true), (2, false), (3, true), (4, true)], "evidence is kept");
+}
+
+pub(crate) async fn a_late_success_delivers_a_row_that_is_still_live(db: Database) {
+    db.accept(&note("alarm")).await;
+    let stale = db.claim_one(at(0)).await;
+    db.store.release(vec![(stale.key, stale.generation)]).await.unwrap();
+    let current = db.claim_one(at(1)).await;
+    assert_eq!(db.settle(delivered(&stale, at(2))).await, Settled::LateDelivered);
+    let row = db.view(&note("alarm")).await;
+    assert_eq!((row.status, row.delivered_at, row.in_flight), (Status::Delivered, Some(at(2)), false));
+    assert_eq!(db.settle(parked(&current, at(3))).await, Settled::Late, "the other one is fenced");
+    assert_eq!(db.view(&note("alarm")).await.status, Status::Delivered);
+}
+
+pub(crate) async fn a_late_success_never_revives_a_terminal_row(db: Database) {
+    db.accept(&note("alarm")).await;
+    let claim = db.claim_one(at(0)).await;
+    db.act(&note("alarm"), Action::Cancel, at(1)).await;
+    assert_eq!(db.settle(delivered(&claim, at(2))).await, Settled::Late);
+    let row = db.view(&note("alarm")).await;
+    assert_eq!((row.status, row.delivered_at), (Status::Skipped, None));
+}
+
+/// A lost claim is written down as interrupted by one process only, and only while its lease has ended.
+pub(crate) async fn a_lost_claim_is_taken_back_once(db: Database) {
+    db.accept(&note("alarm")).await;
+    let claim = db.claim_one(at(0)).await;
+    let taken_back =
+        |ended_by| Settlement { lease_ended_by: Some(ended_by), ..retried(&claim, at(61), at(61)) };
+    assert_eq!(db.settle(taken_back(at(59))).await, Settled::Superseded, "the lease still runs");
+    assert_eq!(db.settle(taken_back(at(60))).await, Settled::Applied);
+    assert_eq!(db.settle(taken_back(at(60))).await, Settled::Superseded);
+    assert_eq!(db.store.attempts(note("alarm").id()).await.unwrap().unwrap().len(), 1);
+}
+
+/// OB-17: no error, and what the trail already says stands.
+pub(crate) async fn an_outcome_for_a_row_that_is_gone_is_no_error(db: Database) {
+    db.accept(&note("alarm")).await;
+    let claim = db.claim_one(at(0)).await;
+    db.tamper("DELETE FROM notifications");
+    assert_eq!(db.settle(delivered(&claim, at(1))).await, Settled::Gone);
+    assert_eq!(db.store.audit(note("alarm").id()).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn one_bad_outcome_harms_no_other(db: Database) {
+    db.accept(&note("bad")).await;
+    db.accept(&note("good")).await;
+    let claims = db.claim_all(at(0)).await;
+    db.tamper(
+        "INSERT INTO attempts SELECT key, 1, 1, 0, 0, '', 'failed', NULL, NULL, NULL, 0, NULL, NULL, NULL, 'pending', 0
+         FROM notifications ORDER BY key LIMIT 1",
+    );
+    let items = claims.iter().map(|claim| delivered(claim, at(1))).collect();
+    assert_eq!(db.store.settle(items).await.unwrap(), [Settled::Failed, Settled::Applied]);
+    assert!(db.view(&note("bad")).await.in_flight, "its lease ends by itself");
+    assert_eq!(db.view(&note("good")).await.status, Status::Delivered);
+}
+
+/// OB-12: what one address of a list accepted stays accepted, whatever comes later.
+pub(crate) async fn an_accepted_address_is_never_sent_to_again(db: Database) {
+    db.accept(&note("alarm").list("ops")).await;
+    let stale = db.claim_one(at(0)).await;
+    let hooks = ChannelName::parse("hooks").unwrap();
+    let members = vec!["https://a.example/".to_owned(), "https://b.example/".to_owned()];
+    db.store.resolve(&stale, ChannelKind::Webhook, &hooks, members, at(0)).await.unwrap();
+    let result = |ordinal, state| TargetResult {
+        ordinal,
+        state,
+        progress: Progress::default(),
+        provider_message_id: None,
+    };
+    db.store.settle_targets(&stale, vec![result(0, TargetState::Accepted)]).await.unwrap();
+    db.store.release(vec![(stale.key, stale.generation)]).await.unwrap();
+    let current = db.claim_one(at(1)).await;
+    let refused = TargetState::Refused(error("no"));
+    let late = vec![result(0, refused.clone()), result(1, refused.clone())];
+    db.store.settle_targets(&stale, late).await.unwrap();
+    let states =
+        |payload: Payload| payload.targets.into_iter().map(|target| target.state).collect::<Vec<_>>();
+    let now = states(db.store.load(&current).await.unwrap().unwrap());
+    assert_eq!(now[0], TargetState::Accepted);
+    assert!(matches!(now[1], TargetState::Waiting { .. }), "a late refusal does not count");
+    db.store.settle_targets(&stale, vec![result(1, TargetState::Accepted)]).await.unwrap();
+    let now = states(db.store.load(&current).await.unwrap().unwrap());
+    assert_eq!(now[1], TargetState::Accepted, "a late success does");
+}
+
+pub(crate) async fn a_suspended_channel_is_shown_and_reopened_by_a_success(db: Database) {
+    for name in ["a", "b", "c"] {
+        db.accept(&note(name)).await;
+    }
+    let claims = db.claim_all(at(0)).await;
+    db.settle(with_scope(retried(&claims[0], at(1), at(1)), &claims[0], Scope::SuspendChannel(at(300))))
+        .await;
+    let waiting = || async { db.store.waiting_lanes().await.unwrap().remove(0) };
+    let lane = waiting().await;
+    assert_eq!((lane.suspended, lane.waits_until), (true, at(300)));
+    db.settle(with_scope(delivered(&claims[1], at(2)), &claims[1], Scope::Healthy)).await;
+    assert!(waiting().await.suspended, "that delivery was under way before");
+    db.settle(with_scope(delivered(&claims[2], at(301)), &claims[2], Scope::Healthy)).await;
+    assert!(!waiting().await.suspended);
+}

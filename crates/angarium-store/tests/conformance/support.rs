@@ -1,0 +1,227 @@
+//! A fresh database, and short ways to say what is in it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use angarium_domain::address::Address;
+use angarium_domain::channel::ChannelKind;
+use angarium_domain::content::{ContentHash, Recipient};
+use angarium_domain::disposition::{Progress, Scope};
+use angarium_domain::id::{NotificationId, uuid_from};
+use angarium_domain::limits::Limits;
+use angarium_domain::outcome::{FailureClass, LastError};
+use angarium_domain::state::State;
+use angarium_domain::text::{Body, ChannelName, ListName, Provenance, SourceName, Subject};
+use angarium_domain::time::Timestamp;
+use angarium_store::*;
+
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
+
+/// Noon on an ordinary day, and `seconds` later.
+pub(crate) fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_micros(1_800_000_000_000_000).plus(Duration::from_secs(seconds))
+}
+
+pub(crate) struct Database {
+    pub(crate) store: Store,
+    pub(crate) path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Database {
+    pub(crate) async fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("angarium.db");
+        Database { store: Store::open(&Options::new(&path)).await.unwrap(), path, _folder: folder }
+    }
+
+    pub(crate) async fn reopened(self) -> Self {
+        self.store.close();
+        Database { store: Store::open(&Options::new(&self.path)).await.unwrap(), ..self }
+    }
+
+    /// Changes the database behind the store's back.
+    pub(crate) fn tamper(&self, sql: &str) {
+        let connection = rusqlite::Connection::open(&self.path).unwrap();
+        connection.busy_timeout(Duration::from_secs(10)).unwrap();
+        connection.execute_batch(sql).unwrap();
+    }
+
+    pub(crate) async fn accept(&self, note: &Note) -> Acceptance {
+        self.store.accept(vec![note.build()], note.now).await.unwrap().pop().unwrap()
+    }
+
+    /// Claims everything that is due, up to 1,000 rows a lane.
+    pub(crate) async fn claim_all(&self, now: Timestamp) -> Vec<Claim> {
+        let lanes = self.store.waiting_lanes().await.unwrap();
+        let quotas = lanes.iter().map(|lane| Quota { lane: lane.lane, rows: 1000 }).collect();
+        self.store.claim(quotas, "node-a", now, LEASE).await.unwrap()
+    }
+
+    pub(crate) async fn claim_one(&self, now: Timestamp) -> Claim {
+        let mut claims = self.claim_all(now).await;
+        assert_eq!(claims.len(), 1, "exactly one row should be due");
+        claims.pop().unwrap()
+    }
+
+    pub(crate) async fn settle(&self, settlement: Settlement) -> Settled {
+        self.store.settle(vec![settlement]).await.unwrap().pop().unwrap()
+    }
+
+    pub(crate) async fn view(&self, note: &Note) -> View {
+        self.store.get(note.id()).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn act(&self, note: &Note, action: Action, now: Timestamp) -> ActionOutcome {
+        let actor = angarium_domain::text::Actor::key(&angarium_domain::text::KeyName::parse("ann").unwrap());
+        let request = ActionRequest { id: note.id(), action, actor, reason: Some("asked to".into()) };
+        self.store.act(request, now).await.unwrap()
+    }
+
+    /// Accepts a note and parks it.
+    pub(crate) async fn parked(&self, note: &Note) {
+        self.accept(note).await;
+        let claim = self.claim_one(note.now).await;
+        let settlement = parked(&claim, note.now);
+        assert_eq!(self.settle(settlement).await, Settled::Applied);
+    }
+
+    /// Accepts a note and delivers it.
+    pub(crate) async fn delivered(&self, note: &Note) {
+        self.accept(note).await;
+        let claim = self.claim_one(note.now).await;
+        assert_eq!(self.settle(delivered(&claim, note.now)).await, Settled::Applied);
+    }
+}
+
+/// A notification in the making: named, so that its id follows from its name.
+#[derive(Clone)]
+pub(crate) struct Note {
+    name: String,
+    subject: String,
+    recipient: Recipient,
+    from: Provenance,
+    now: Timestamp,
+}
+
+pub(crate) fn note(name: &str) -> Note {
+    Note {
+        name: name.into(),
+        subject: format!("about {name}"),
+        recipient: hook("https://a.example/hook"),
+        from: Provenance::default(),
+        now: at(0),
+    }
+}
+
+pub(crate) fn hook(url: &str) -> Recipient {
+    Recipient::Address {
+        channel: ChannelName::parse("hooks").unwrap(),
+        address: Address::parse(ChannelKind::Webhook, url).unwrap(),
+    }
+}
+
+impl Note {
+    pub(crate) fn id(&self) -> NotificationId {
+        uuid_from([&*self.name]).into()
+    }
+
+    pub(crate) fn to(mut self, url: &str) -> Self {
+        self.recipient = hook(url);
+        self
+    }
+
+    pub(crate) fn list(mut self, list: &str) -> Self {
+        self.recipient = Recipient::List(ListName::parse(list).unwrap());
+        self
+    }
+
+    pub(crate) fn about(mut self, subject: &str) -> Self {
+        self.subject = subject.into();
+        self
+    }
+
+    pub(crate) fn from(mut self, site: &str, node: &str) -> Self {
+        self.from.site = Some(SourceName::parse(site).unwrap());
+        self.from.node = Some(SourceName::parse(node).unwrap());
+        self
+    }
+
+    pub(crate) fn when(mut self, now: Timestamp) -> Self {
+        self.now = now;
+        self
+    }
+
+    pub(crate) fn build(&self) -> NewNotification {
+        let limits = Limits::default();
+        let subject = Subject::parse(self.subject.clone(), &limits).unwrap();
+        let body = Body::parse("it happened".into(), &limits).unwrap();
+        NewNotification {
+            id: self.id(),
+            hash: ContentHash::of(&self.recipient, &subject, &body, None),
+            kind: ChannelKind::Webhook,
+            channel: Some(ChannelName::parse("hooks").unwrap()),
+            recipient: self.recipient.clone(),
+            subject,
+            body,
+            data: Some(r#"{"n": 1.50}"#.into()),
+            provenance: self.from.clone(),
+            enqueued_at: None,
+        }
+    }
+}
+
+pub(crate) fn error(detail: &str) -> LastError {
+    LastError { class: FailureClass::Transient, detail: detail.into() }
+}
+
+fn settlement(claim: &Claim, now: Timestamp, state: State, failed: bool) -> Settlement {
+    Settlement {
+        key: claim.key,
+        id: claim.id,
+        generation: claim.generation,
+        lease_ended_by: None,
+        attempt: Some(AttemptRecord {
+            started_at: now,
+            ended_at: now,
+            node: "node-a".into(),
+            class: failed.then_some(FailureClass::Transient),
+            detail: failed.then(|| "HTTP 503".to_owned()),
+            status_code: Some(if failed { 503 } else { 204 }),
+            duplicate_risk: false,
+            retry_after_s: None,
+            response_excerpt: failed.then(|| "busy".to_owned()),
+            targets: None,
+        }),
+        state,
+        progress: claim.progress,
+        provider_message_id: None,
+        scopes: Vec::new(),
+    }
+}
+
+pub(crate) fn delivered(claim: &Claim, now: Timestamp) -> Settlement {
+    settlement(claim, now, claim.state.clone().deliver(now, None).unwrap(), false)
+}
+
+pub(crate) fn parked(claim: &Claim, now: Timestamp) -> Settlement {
+    settlement(claim, now, claim.state.clone().park(now, error("HTTP 503")).unwrap(), true)
+}
+
+pub(crate) fn retried(claim: &Claim, now: Timestamp, due: Timestamp) -> Settlement {
+    let state = claim.state.clone().retry_at(due, error("HTTP 503")).unwrap();
+    let progress = Progress { budget_used: 1, retry_count: 1, interruptions: 0 };
+    Settlement { progress, ..settlement(claim, now, state, true) }
+}
+
+/// The settlement, with this consequence beyond its row.
+pub(crate) fn with_scope(mut settlement: Settlement, claim: &Claim, scope: Scope) -> Settlement {
+    settlement.scopes = vec![ScopeChange {
+        scope,
+        lane: claim.lane,
+        channel: claim.channel.clone(),
+        address: claim.address.as_ref().map(|address| address.as_str().to_owned()),
+        reason: "HTTP 410".into(),
+    }];
+    settlement
+}
