@@ -48,7 +48,7 @@ pub(crate) async fn attempt(
                 round.take_in(context, claim, &way, &mut targets, Some(ended)).await?;
             }
         }
-        if n > 0 && !context.leases.trusts(claim, context.clock.monotonic()) {
+        if n > 0 && !still_stands(context, claim).await? {
             break;
         }
         let delivery = delivery_to(&way, &message, &targets, &group, context.clock.now());
@@ -89,6 +89,12 @@ async fn members(
     }
     let resolved = context.store.load(claim).await?.ok_or(Stop::Lost)?;
     Ok((way, resolved.targets))
+}
+
+/// A long list takes its time: between groups it may have been cancelled, or the lease lost.
+async fn still_stands(context: &Context, claim: &Claim) -> Result<bool, Stop> {
+    let trusted = context.leases.trusts(claim, context.clock.monotonic());
+    Ok(trusted && context.store.load(claim).await?.is_some())
 }
 
 fn borrow((overall, channel): &Spare) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {

@@ -1,0 +1,149 @@
+//! What a process leaves behind when it ends, and what the next one makes of it.
+
+use std::time::Duration;
+
+use angarium_domain::channel::{ChannelSettings, OnAmbiguous};
+use angarium_domain::outcome::FailureClass;
+use angarium_domain::state::Status;
+
+use crate::support::{Setup, World, list, within};
+
+/// OB-24: what was in flight is sent again by the next process, under the same id; the lost attempt is on record.
+#[tokio::test]
+async fn what_was_in_flight_is_sent_again() {
+    let mut world = World::new(Setup::default()).await;
+    world.adapter.close("a");
+    for n in 0..5 {
+        world.hand_in(&n.to_string(), "a").await;
+    }
+    world.adapter.begun(5).await;
+    world.let_go();
+    world.crash().await;
+    world.adapter.open("a");
+    world.start().await;
+    for n in 0..5 {
+        let row = world.until(&n.to_string(), Status::Delivered).await;
+        assert_eq!(row.retry_count, 0, "an interruption costs no budget");
+        let attempts = world.attempts(&n.to_string()).await;
+        assert_eq!(attempts[0].record.class, Some(FailureClass::Interrupted));
+        assert!(attempts[0].record.duplicate_risk);
+        assert_eq!(attempts.len(), 2);
+    }
+    assert_eq!(world.adapter.sent_to("a"), 10);
+}
+
+/// Where a second send is worse than none, what may have been sent is parked.
+#[tokio::test]
+async fn what_may_have_been_sent_is_parked_where_that_is_asked_for() {
+    let channel = ChannelSettings { on_ambiguous: OnAmbiguous::Park, ..Setup::default().channel };
+    let mut world = World::new(Setup { channel, ..Setup::default() }).await;
+    world.adapter.close("a");
+    world.hand_in("alarm", "a").await;
+    world.adapter.begun(1).await;
+    world.let_go();
+    world.crash().await;
+    world.adapter.open("a");
+    world.start().await;
+    let row = world.until("alarm", Status::Parked).await;
+    assert_eq!(row.last_error.unwrap().class, FailureClass::Interrupted);
+    assert_eq!(world.adapter.sent_to("a"), 1);
+}
+
+/// OB-12: a crash in the middle of a list repeats at most what was in flight.
+#[tokio::test]
+async fn a_crash_in_a_list_repeats_what_was_in_flight() {
+    let channel = ChannelSettings { max_parallel_per_receiver: 2, ..Setup::default().channel };
+    let members = vec!["a", "b", "c", "d", "e", "f"];
+    let mut world = World::new(Setup { channel, lists: vec![("ops", members)], ..Setup::default() }).await;
+    world.adapter.close("d");
+    world.adapter.close("e");
+    world.accept("alarm", list("ops")).await;
+    world.adapter.begun(5).await;
+    world.let_go();
+    world.crash().await;
+    world.adapter.open("d");
+    world.adapter.open("e");
+    world.start().await;
+    world.until("alarm", Status::Delivered).await;
+    let sent = |host| world.adapter.sent_to(host);
+    let times: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(sent).into();
+    assert_eq!(times, [1, 1, 1, 2, 2, 1]);
+}
+
+/// A soft stop claims nothing more and waits for what is in flight.
+#[tokio::test]
+async fn a_soft_stop_finishes_what_is_in_flight() {
+    let mut world = World::new(Setup::default()).await;
+    world.adapter.close("a");
+    world.hand_in("in flight", "a").await;
+    world.adapter.begun(1).await;
+    let stopping = tokio::spawn(world.dispatcher.take().unwrap().stop(Duration::from_secs(60)));
+    tokio::task::yield_now().await;
+    world.hand_in("too late", "b").await;
+    world.adapter.open("a");
+    assert!(within(stopping).await.unwrap(), "everything was settled in time");
+    assert_eq!(world.view("in flight").await.status, Status::Delivered);
+    let late = world.view("too late").await;
+    assert!(late.status == Status::Pending || late.status == Status::Delivered);
+    assert!(!late.in_flight, "nothing is left half done");
+}
+
+/// A stop whose grace ends cuts off what still hangs; the next start takes it back.
+#[tokio::test]
+async fn a_stop_does_not_wait_for_ever() {
+    let mut world = World::new(Setup::default()).await;
+    world.adapter.close("a");
+    world.hand_in("alarm", "a").await;
+    world.adapter.begun(1).await;
+    assert!(!world.dispatcher.take().unwrap().stop(Duration::ZERO).await);
+    assert!(world.view("alarm").await.in_flight);
+    world.adapter.open("a");
+    world.start().await;
+    world.until("alarm", Status::Delivered).await;
+}
+
+/// C126: a delivery that takes longer than its lease keeps the lease, and is made once.
+#[tokio::test]
+async fn c126_a_slow_delivery_keeps_its_lease() {
+    let lease = Duration::from_millis(60);
+    let world = World::new(Setup { lease, ..Setup::default() }).await;
+    world.adapter.close("a");
+    world.hand_in("alarm", "a").await;
+    world.adapter.begun(1).await;
+    let first_end = angarium_domain::time::Clock::now(world.clock.as_ref()).plus(lease);
+    world.clock.advance(lease / 2);
+    within(async {
+        while !world.store.abandoned(first_end).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    world.adapter.open("a");
+    world.until("alarm", Status::Delivered).await;
+    assert_eq!(world.adapter.sent_to("a"), 1);
+}
+
+/// A process that was paused for longer than its lease drops the claim before the first byte.
+#[tokio::test]
+async fn a_paused_process_does_not_send_under_a_lost_lease() {
+    let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
+    let setup = Setup {
+        channel,
+        lists: vec![("ops", vec!["a", "b"])],
+        lease: Duration::from_secs(600),
+        ..Setup::default()
+    };
+    let world = World::new(setup).await;
+    world.adapter.close("a");
+    world.accept("alarm", list("ops")).await;
+    world.adapter.begun(1).await;
+    world.clock.advance(Duration::from_secs(599));
+    world.adapter.open("a");
+    let row = world.until("alarm", Status::Delivered).await;
+    assert_eq!(row.targets.len(), 2);
+    let told: Vec<_> =
+        world.attempts("alarm").await.into_iter().map(|one| one.record.targets.unwrap()).collect();
+    assert_eq!(told.len(), 2, "the second member waits for a claim that can be trusted");
+    assert!(told[0].contains("a.example") && !told[0].contains("b.example"), "{}", told[0]);
+    assert!(told[1].contains("b.example") && !told[1].contains("a.example"), "{}", told[1]);
+}

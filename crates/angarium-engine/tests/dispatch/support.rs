@@ -1,0 +1,348 @@
+//! A dispatcher on a fresh database, with an adapter that does as told and remembers what it was asked.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use angarium_domain::adapter::{Adapter, Delivery, Sending};
+use angarium_domain::address::Address;
+use angarium_domain::chance::SeededChance;
+use angarium_domain::channel::{ChannelKind, ChannelSettings};
+use angarium_domain::content::{ContentHash, Recipient};
+use angarium_domain::id::{NotificationId, uuid_from};
+use angarium_domain::limits::Limits;
+use angarium_domain::outcome::{Failure, FailureClass, Outcome, Receipt};
+use angarium_domain::retry::RetryPolicy;
+use angarium_domain::state::Status;
+use angarium_domain::text::{Actor, Body, ChannelName, ListName, Provenance, Subject};
+use angarium_domain::time::{Clock, ManualClock, Timestamp};
+use angarium_engine::catalog::{Catalog, List};
+use angarium_engine::dispatcher::{Dispatcher, Parts, Settings};
+use angarium_engine::registry::Registry;
+use angarium_engine::wake::Wake;
+use angarium_store::*;
+use tokio::sync::{Semaphore, watch};
+
+/// Nothing here takes so long unless it is broken.
+const NEVER: Duration = Duration::from_secs(60);
+
+pub(crate) fn fail(class: FailureClass) -> Outcome {
+    Outcome::Failed(Failure::new(class, class.as_str()))
+}
+
+pub(crate) fn ok() -> Outcome {
+    Outcome::Delivered(Receipt::default())
+}
+
+/// What a send is to do.
+pub(crate) enum Act {
+    Report(Outcome),
+    Panic,
+}
+
+/// An adapter that follows a script for each address; without one, it delivers.
+pub(crate) struct Scripted {
+    kind: ChannelKind,
+    script: Mutex<HashMap<String, VecDeque<Act>>>,
+    /// Addresses whose sends wait until the gate is opened.
+    gates: Mutex<HashMap<String, Arc<Semaphore>>>,
+    sent: watch::Sender<Vec<String>>,
+    in_flight: AtomicUsize,
+    pub(crate) most_in_flight: AtomicUsize,
+}
+
+impl Scripted {
+    pub(crate) fn new(kind: ChannelKind) -> Arc<Self> {
+        Arc::new(Scripted {
+            kind,
+            script: Mutex::default(),
+            gates: Mutex::default(),
+            sent: watch::channel(Vec::new()).0,
+            in_flight: AtomicUsize::new(0),
+            most_in_flight: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn script(&self, address: &str, acts: impl IntoIterator<Item = Act>) {
+        self.script.lock().unwrap().insert(url(address), acts.into_iter().collect());
+    }
+
+    pub(crate) fn outcomes(&self, address: &str, outcomes: impl IntoIterator<Item = Outcome>) {
+        self.script(address, outcomes.into_iter().map(Act::Report));
+    }
+
+    /// Sends to this address wait for [`Self::open`].
+    pub(crate) fn close(&self, address: &str) {
+        self.gates.lock().unwrap().insert(url(address), Arc::new(Semaphore::new(0)));
+    }
+
+    pub(crate) fn open(&self, address: &str) {
+        self.gates.lock().unwrap()[&url(address)].add_permits(Semaphore::MAX_PERMITS / 2);
+    }
+
+    /// Hosts that were sent to, in order.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        self.sent.borrow().clone()
+    }
+
+    pub(crate) fn sent_to(&self, host: &str) -> usize {
+        self.sent().iter().filter(|sent| *sent == host).count()
+    }
+
+    /// Returns once this many sends have begun.
+    pub(crate) async fn begun(&self, count: usize) {
+        let mut sent = self.sent.subscribe();
+        within(sent.wait_for(|sent| sent.len() >= count)).await.unwrap();
+    }
+
+    fn next(&self, address: &Address) -> Option<Act> {
+        self.script.lock().unwrap().get_mut(address.as_str())?.pop_front()
+    }
+}
+
+impl Adapter for Scripted {
+    fn kind(&self) -> ChannelKind {
+        self.kind
+    }
+
+    fn send<'a>(&'a self, delivery: &'a Delivery) -> Sending<'a> {
+        Box::pin(async move {
+            let address = &delivery.addresses[0];
+            let in_flight = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
+            let host = address.receiver().trim_end_matches(".example:443").to_owned();
+            self.sent.send_modify(|sent| sent.push(host));
+            let gate = self.gates.lock().unwrap().get(address.as_str()).cloned();
+            if let Some(gate) = gate {
+                drop(gate.acquire().await.unwrap());
+            }
+            tokio::task::yield_now().await;
+            self.in_flight.fetch_sub(1, Ordering::SeqCst);
+            match self.next(address) {
+                Some(Act::Report(outcome)) => vec![outcome],
+                Some(Act::Panic) => panic!("as the script says"),
+                None => vec![ok()],
+            }
+        })
+    }
+}
+
+pub(crate) fn url(host: &str) -> String {
+    format!("https://{host}.example/")
+}
+
+/// How a world is set up.
+pub(crate) struct Setup {
+    pub(crate) channel: ChannelSettings,
+    pub(crate) lists: Vec<(&'static str, Vec<&'static str>)>,
+    pub(crate) max_parallel_deliveries: usize,
+    pub(crate) dispatch_interval: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) adapters: Vec<Arc<Scripted>>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let retry = RetryPolicy::fixed(Duration::from_secs(10), 2);
+        Setup {
+            channel: ChannelSettings { retry, ..ChannelSettings::of(ChannelKind::Webhook) },
+            lists: Vec::new(),
+            max_parallel_deliveries: 256,
+            dispatch_interval: Duration::from_millis(10),
+            lease: Duration::from_secs(60),
+            adapters: vec![Scripted::new(ChannelKind::Webhook)],
+        }
+    }
+}
+
+/// A database, a dispatcher on it, and everything a story needs to see.
+pub(crate) struct World {
+    pub(crate) store: Arc<Store>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) adapter: Arc<Scripted>,
+    pub(crate) wake: Wake,
+    pub(crate) dispatcher: Option<Dispatcher>,
+    setup: Setup,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) async fn new(setup: Setup) -> Self {
+        let mut world = World::asleep(setup).await;
+        world.start().await;
+        world
+    }
+
+    /// A world whose dispatcher has not started yet.
+    pub(crate) async fn asleep(setup: Setup) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("angarium.db");
+        World {
+            store: Arc::new(Store::open(&Options::new(&path)).await.unwrap()),
+            clock: Arc::new(ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000))),
+            adapter: Arc::clone(setup.adapters.last().unwrap()),
+            wake: Wake::default(),
+            dispatcher: None,
+            setup,
+            path,
+            _folder: folder,
+        }
+    }
+
+    pub(crate) async fn start(&mut self) {
+        let hooks = ChannelName::parse("hooks").unwrap();
+        let lists = self.setup.lists.iter().map(|(name, members)| {
+            let members =
+                members.iter().map(|host| Address::parse(ChannelKind::Webhook, &url(host)).unwrap());
+            (ListName::parse(name).unwrap(), List { channel: hooks.clone(), members: members.collect() })
+        });
+        let catalog = Catalog {
+            lists: lists.collect(),
+            channels: BTreeMap::from([(hooks, self.setup.channel.clone())]),
+        };
+        let mut adapters = Registry::default();
+        for adapter in &self.setup.adapters {
+            adapters.register(Arc::clone(adapter) as Arc<dyn Adapter>);
+        }
+        let parts = Parts {
+            store: Arc::clone(&self.store),
+            catalog: Arc::new(catalog),
+            adapters,
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            chance: Arc::new(SeededChance::new(1)),
+            wake: self.wake.clone(),
+            observer: Arc::new(|_, _| ()),
+        };
+        let settings = Settings {
+            dispatch_interval: self.setup.dispatch_interval,
+            max_parallel_deliveries: self.setup.max_parallel_deliveries,
+            lease: self.setup.lease,
+            node: "node-a".into(),
+        };
+        self.dispatcher = Some(Dispatcher::start(parts, settings).await.unwrap());
+    }
+
+    /// The process dies: whatever was in flight is cut off. The database is opened anew.
+    pub(crate) async fn crash(&mut self) {
+        self.dispatcher = None;
+        let path = &self.path;
+        self.store = within(async {
+            loop {
+                match Store::open(&Options::new(path)).await {
+                    Ok(store) => return Arc::new(store),
+                    Err(StoreError::Locked(_)) => pause().await,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Lets go of the database, as a process does that ends.
+    pub(crate) fn let_go(&mut self) {
+        let folder = tempfile::tempdir().unwrap();
+        let nowhere = Options::new(folder.path().join("nowhere.db"));
+        let runtime = tokio::runtime::Handle::current();
+        let other =
+            std::thread::spawn(move || runtime.block_on(Store::open(&nowhere)).unwrap()).join().unwrap();
+        self.store = Arc::new(other);
+    }
+
+    pub(crate) async fn accept(&self, name: &str, recipient: Recipient) {
+        let limits = Limits::default();
+        let subject = Subject::parse(name.into(), &limits).unwrap();
+        let body = Body::parse("it happened".into(), &limits).unwrap();
+        let known = match &recipient {
+            Recipient::List(list) => self.setup.lists.iter().any(|(name, _)| *name == list.as_str()),
+            Recipient::Address { .. } => true,
+        };
+        let notification = NewNotification {
+            id: id(name),
+            hash: ContentHash::of(&recipient, &subject, &body, None),
+            kind: if known { self.setup.channel.kind } else { ChannelKind::Email },
+            channel: known.then(|| ChannelName::parse("hooks").unwrap()),
+            recipient,
+            subject,
+            body,
+            data: None,
+            provenance: Provenance::default(),
+            enqueued_at: None,
+        };
+        self.store.accept(vec![notification], self.clock.now()).await.unwrap();
+    }
+
+    pub(crate) async fn hand_in(&self, name: &str, host: &str) {
+        self.accept(name, hook(host)).await;
+        self.wake.now();
+    }
+
+    pub(crate) async fn view(&self, name: &str) -> View {
+        self.store.get(id(name)).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn act(&self, name: &str, action: Action) -> ActionOutcome {
+        let request = ActionRequest { id: id(name), action, actor: Actor::system(), reason: None };
+        let outcome = self.store.act(request, self.clock.now()).await.unwrap();
+        self.wake.now();
+        outcome
+    }
+
+    /// Returns the row once it has this status and nobody works on it.
+    pub(crate) async fn until(&self, name: &str, status: Status) -> View {
+        within(async {
+            loop {
+                let row = self.view(name).await;
+                if row.status == status && !row.in_flight {
+                    return row;
+                }
+                pause().await;
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn attempts(&self, name: &str) -> Vec<AttemptView> {
+        self.store.attempts(id(name)).await.unwrap().unwrap()
+    }
+
+    /// Moves the clock and lets the dispatcher look.
+    pub(crate) fn advance(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+        self.wake.now();
+    }
+
+    /// Returns once the dispatcher has looked at everything that is due now: a marker handed in last has been
+    /// delivered, on a lane of its own.
+    pub(crate) async fn looked(&self, marker: &str) {
+        self.hand_in(marker, &format!("marker-{}", marker.replace(' ', "-"))).await;
+        self.until(marker, Status::Delivered).await;
+    }
+}
+
+pub(crate) fn id(name: &str) -> NotificationId {
+    uuid_from([name]).into()
+}
+
+pub(crate) fn hook(host: &str) -> Recipient {
+    Recipient::Address {
+        channel: ChannelName::parse("hooks").unwrap(),
+        address: Address::parse(ChannelKind::Webhook, &url(host)).unwrap(),
+    }
+}
+
+pub(crate) fn list(name: &str) -> Recipient {
+    Recipient::List(ListName::parse(name).unwrap())
+}
+
+/// The database gives no signal when a row changes, so that a story looks again.
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(2)).await; // tidy: sleep between two looks at the database
+}
+
+pub(crate) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(NEVER, future).await.expect("it never happened")
+}
