@@ -91,6 +91,17 @@ impl Store {
         self.db.close();
     }
 
+    /// Whether the process before this one closed the database; if not, it died, or the power went, and
+    /// [`Self::quick_check`] is worth its time.
+    pub fn closed_before(&self) -> bool {
+        self.db.closed_before()
+    }
+
+    /// Looks through the whole file for damage, apart from all other work.
+    pub async fn quick_check(&self) -> Result<()> {
+        self.db.quick_check().await
+    }
+
     /// Stores notifications, each on its own, in one durable commit, and says in order what became of them.
     /// When this returns, what is `Accepted` survives a power cut.
     pub async fn accept(&self, items: Vec<NewNotification>, now: Timestamp) -> Result<Vec<Acceptance>> {

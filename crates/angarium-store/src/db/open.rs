@@ -107,6 +107,33 @@ pub(super) fn reader(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Says whether the process before this one closed the database, and notes that this one has not yet.
+pub(super) fn note_opened(connection: &Connection) -> Result<bool> {
+    use rusqlite::OptionalExtension;
+    const CLEAN: &str = "SELECT value FROM meta WHERE name = 'closed'";
+    let closed: Option<String> = connection.query_row(CLEAN, [], |row| row.get(0)).optional()?;
+    note(connection, "no")?;
+    Ok(closed.as_deref() != Some("no"))
+}
+
+/// Notes that everything was written and the database is about to be closed.
+pub(super) fn note_closed(connection: &Connection) -> Result<()> {
+    note(connection, "yes")
+}
+
+fn note(connection: &Connection, closed: &str) -> Result<()> {
+    const NOTE: &str =
+        "INSERT INTO meta (name, value) VALUES ('closed', ?1) ON CONFLICT (name) DO UPDATE SET value = ?1";
+    connection.execute(NOTE, [closed])?;
+    Ok(())
+}
+
+/// Reads the whole file and says whether it is sound. Takes as long as that takes.
+pub(super) fn quick_check(path: &Path) -> Result<()> {
+    let verdict: String = reader(path)?.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if verdict == "ok" { Ok(()) } else { Err(StoreError::Corrupt(verdict)) }
+}
+
 fn refuse_foreign_files(connection: &Connection, path: &Path) -> Result<()> {
     let not_ours = || StoreError::NotOurs(path.display().to_string());
     let id = pragma(connection, "application_id").map_err(|error| match error {

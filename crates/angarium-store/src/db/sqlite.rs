@@ -150,6 +150,8 @@ pub(crate) struct Sqlite {
     read: mpsc::Sender<Box<dyn Job>>,
     read_for_dispatch: mpsc::Sender<Box<dyn Job>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    path: PathBuf,
+    closed_before: bool,
 }
 
 impl Sqlite {
@@ -157,12 +159,14 @@ impl Sqlite {
     pub(crate) fn open(options: &Options) -> Result<Self> {
         let lock = ProcessLock::take(&options.path)?;
         let connection = open::writer(&options.path)?;
+        let closed_before = open::note_opened(&connection)?;
         let (write, jobs) = mpsc::channel(WRITE_QUEUE);
         let writer = Writer { path: options.path.clone(), connection: Some(connection), jobs, _lock: lock };
         let mut threads = vec![spawn("store-writer", move || writer.work())?];
         let read = readers(&options.path, options.readers, options.query_timeout, &mut threads)?;
         let read_for_dispatch = readers(&options.path, 1, Duration::from_secs(60), &mut threads)?;
-        Ok(Sqlite { write, read, read_for_dispatch, threads: Mutex::new(threads) })
+        let (threads, path) = (Mutex::new(threads), options.path.clone());
+        Ok(Sqlite { write, read, read_for_dispatch, threads, path, closed_before })
     }
 
     /// Runs `op` in a transaction that writes. Returns once it is durable. Turned away with
@@ -186,6 +190,19 @@ impl Sqlite {
     /// Runs `op` on a snapshot, apart from the API's questions, so that these never hold up deliveries.
     pub(crate) async fn read_for_dispatch<O: Op>(&self, op: O) -> Result<O::Output> {
         submit(&self.read_for_dispatch, op).await
+    }
+
+    /// Whether the process before this one closed the database; if not, it died, or the power went.
+    pub(crate) fn closed_before(&self) -> bool {
+        self.closed_before
+    }
+
+    /// Looks through the whole file on a thread of its own.
+    pub(crate) async fn quick_check(&self) -> Result<()> {
+        let (answer, verdict) = oneshot::channel();
+        let path = self.path.clone();
+        spawn("store-check", move || drop(answer.send(open::quick_check(&path))))?;
+        verdict.await.map_err(|_| closed())?
     }
 
     /// Finishes what is queued, writes the log back into the file and closes it.
@@ -249,6 +266,9 @@ impl Writer {
             }
         }
         if let Some(connection) = self.connection.take() {
+            if let Err(error) = open::note_closed(&connection) {
+                tracing::warn!(store.error = %error, "the database could not be marked as closed");
+            }
             let _checkpoint_at_next_start =
                 connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA optimize;");
         }

@@ -37,13 +37,9 @@ async fn what_is_not_ours_is_left_untouched() {
 async fn a_newer_schema_is_left_untouched() {
     let db = Database::sqlite().await;
     db.tamper("PRAGMA user_version = 999");
-    let Database { store, path, .. } = &db;
-    let path = path.clone();
-    let _ = store;
     let folder = db.path.parent().unwrap().to_owned();
     let copy = folder.join("copy.db");
     db.tamper(&format!("VACUUM INTO '{}'", copy.display()));
-    assert_ne!(copy, path);
     assert_eq!(refusal(&copy).await, StoreError::NewerSchema { found: 999, known: 1 });
 }
 
@@ -54,4 +50,38 @@ async fn a_folder_that_is_not_there_is_named() {
         matches!(&error, StoreError::Unavailable(text) if text.contains("/nonexistent/angarium.db")),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn an_unclean_end_is_noticed_and_the_file_is_looked_through() {
+    let db = Database::sqlite().await;
+    assert!(db.store.closed_before(), "a new file was never left open");
+    db.accept(&note("alarm")).await;
+    let copy = db.path.with_file_name("after-a-power-cut.db");
+    db.tamper(&format!("VACUUM INTO '{}'", copy.display()));
+    let cut_off = Store::open(&Options::new(&copy)).await.unwrap();
+    assert!(!cut_off.closed_before());
+    cut_off.quick_check().await.unwrap();
+    cut_off.close();
+    assert!(Store::open(&Options::new(&copy)).await.unwrap().closed_before());
+}
+
+/// DB2: one damaged page is found by looking through the file.
+#[tokio::test]
+async fn a_damaged_file_is_found_out() {
+    let db = Database::sqlite().await;
+    for n in 0..200 {
+        db.accept(&note(&n.to_string())).await;
+    }
+    let path = db.path.clone();
+    db.store.close();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 8192].fill(0xA5);
+    std::fs::write(&path, bytes).unwrap();
+    let sound = match Store::open(&Options::new(&path)).await {
+        Ok(store) => store.quick_check().await,
+        Err(error) => Err(error),
+    };
+    assert!(matches!(sound, Err(StoreError::Corrupt(_))), "{sound:?}");
 }
