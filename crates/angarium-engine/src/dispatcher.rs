@@ -130,15 +130,36 @@ impl Dispatcher {
     }
 }
 
-/// Renews what is held and takes back what others lost, three times a lease.
+/// Renews what is held and takes back what others lost, three times a lease. On the way it notices when
+/// somebody sets the clock: what is due follows the wall clock, so that an operator should know.
 async fn keep_leases(context: Arc<Context>, lease: Duration) {
+    let mut before = (context.clock.now(), context.clock.monotonic());
     loop {
         tokio::time::sleep(lease / 3).await;
+        let now = (context.clock.now(), context.clock.monotonic());
+        let (ahead, behind) = clock_step(before, now);
+        if ahead.max(behind) > CLOCK_STEP {
+            tracing::warn!(
+                clock.ahead_s = ahead.as_secs(),
+                clock.behind_s = behind.as_secs(),
+                "clock_jump: the wall clock was set; due times follow it"
+            );
+        }
+        before = now;
         context.leases.renew(&context.store, context.clock.as_ref(), lease).await;
         if let Err(error) = recovery::take_back(&context, context.clock.now()).await {
             tracing::warn!(store.error = %error, "claims of dead processes could not be taken back");
         }
     }
+}
+
+/// A wall clock that moved this much more or less than time did was set by somebody.
+const CLOCK_STEP: Duration = Duration::from_secs(5);
+
+/// By how much the wall clock ran ahead of, or behind, monotonic time between two looks.
+fn clock_step(before: (Timestamp, Duration), now: (Timestamp, Duration)) -> (Duration, Duration) {
+    let expected = before.0.plus(now.1.saturating_sub(before.1));
+    (now.0.since(expected), expected.since(now.0))
 }
 
 struct Worker {
@@ -235,5 +256,21 @@ impl Worker {
     fn until(&self, next_look: Option<Timestamp>) -> Duration {
         let most = self.settings.dispatch_interval;
         next_look.map_or(most, |at| at.since(self.context.clock.now()).min(most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C051: a clock that is set is noticed, whichever way it goes.
+    #[test]
+    fn c051_wall_clock_steps() {
+        let start = Timestamp::from_micros(1_800_000_000_000_000);
+        let (minute, hours) = (Duration::from_secs(60), Duration::from_secs(7200));
+        let at = |wall: Timestamp| clock_step((start, Duration::ZERO), (wall, minute));
+        assert_eq!(at(start.plus(minute)), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(at(start.plus(minute + hours)), (hours, Duration::ZERO));
+        assert_eq!(at(start.plus(minute).minus(hours)), (Duration::ZERO, hours));
     }
 }

@@ -177,9 +177,7 @@ impl Sqlite {
 
     /// As [`Self::write`], but waits for a place in the queue: for work that must not be turned away.
     pub(crate) async fn write_patiently<O: Op>(&self, op: O) -> Result<O::Output> {
-        let (task, answer) = task(op);
-        self.write.send(task).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+        submit_patiently(&self.write, op).await
     }
 
     /// Runs `op` on a snapshot.
@@ -187,9 +185,10 @@ impl Sqlite {
         submit(&self.read, op).await
     }
 
-    /// Runs `op` on a snapshot, apart from the API's questions, so that these never hold up deliveries.
+    /// Runs `op` on a snapshot, apart from the API's questions, so that these never hold up deliveries. Waits
+    /// for a place in the queue: what is in flight is bounded already.
     pub(crate) async fn read_for_dispatch<O: Op>(&self, op: O) -> Result<O::Output> {
-        submit(&self.read_for_dispatch, op).await
+        submit_patiently(&self.read_for_dispatch, op).await
     }
 
     /// Whether the process before this one closed the database; if not, it died, or the power went.
@@ -229,6 +228,12 @@ async fn submit<O: Op>(queue: &mpsc::Sender<Box<dyn Job>>, op: O) -> Result<O::O
         mpsc::error::TrySendError::Full(_) => StoreError::Overloaded,
         mpsc::error::TrySendError::Closed(_) => closed(),
     })?;
+    answer.await.map_err(|_| closed())?
+}
+
+async fn submit_patiently<O: Op>(queue: &mpsc::Sender<Box<dyn Job>>, op: O) -> Result<O::Output> {
+    let (task, answer) = task(op);
+    queue.send(task).await.map_err(|_| closed())?;
     answer.await.map_err(|_| closed())?
 }
 

@@ -1,0 +1,237 @@
+//! The server's life: start, serve, stop.
+//!
+//! A start opens the database (and so takes it for this process), takes back what a dead process held, starts
+//! to dispatch, and only then accepts connections; `listening on …` is printed and `/readyz` answers 200 from
+//! then on. The first signal stops softly: nothing new is claimed, what is in flight is finished and written,
+//! the status is 0. A second signal, or a grace that ends, stops hard, which is safe at any point. A part that
+//! ends by itself ends the process, loudly.
+
+mod build;
+mod log;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use angarium_domain::chance::{Chance, SystemChance};
+use angarium_domain::time::{Clock, SystemClock};
+use angarium_engine::dispatcher::{Dispatcher, Parts, Settings};
+use angarium_engine::wake::Wake;
+use angarium_store::{Options, Store, StoreError};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::cli::{Exit, Failure};
+use crate::config::{Config, Loaded};
+use crate::http;
+
+pub use log::start_logging;
+
+/// Why the server could not start, in words for whoever started it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// The address from the configuration.
+        address: SocketAddr,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The database cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A setting turned out wrong only when it was used.
+    #[error("{0}")]
+    Setting(String),
+}
+
+/// A running server.
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The file that holds the admin key, and whether this start wrote it.
+    pub admin_key: http::AdminKey,
+    store: Arc<Store>,
+    dispatcher: Dispatcher,
+    health: http::Health,
+    stop_http: watch::Sender<bool>,
+    http: JoinHandle<()>,
+    grace: Duration,
+}
+
+impl Server {
+    /// Starts everything, in the order in which one part needs another.
+    pub async fn start(config: Config) -> Result<Server, StartError> {
+        let address = config.server.listen;
+        let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })?;
+        let address = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let chance: Arc<dyn Chance> = Arc::new(SystemChance);
+        let store = Arc::new(Store::open(&Options::new(&config.server.database)).await?);
+        let health = http::Health::default();
+        look_through_after_a_crash(&store, &health);
+        let admin_key = admin_key(&config, &store, clock.as_ref(), chance.as_ref()).await?;
+
+        let catalog = Arc::new(build::catalog(&config));
+        let metrics = Arc::new(http::Metrics::default());
+        let observed = Arc::clone(&metrics);
+        let wake = Wake::default();
+        let parts = Parts {
+            store: Arc::clone(&store),
+            catalog: Arc::clone(&catalog),
+            adapters: build::adapters(&config)?,
+            clock: Arc::clone(&clock),
+            chance: Arc::clone(&chance),
+            wake: wake.clone(),
+            observer: Arc::new(move |kind, class| observed.attempt(kind, class)),
+        };
+        let dispatcher = Dispatcher::start(parts, settings(&config)).await?;
+
+        let app = http::App {
+            store: Arc::clone(&store),
+            catalog,
+            limits: config.limits.clone(),
+            clock,
+            chance,
+            wake,
+            stuck_after: config.outbox.stuck_after,
+            health: health.clone(),
+            metrics,
+            timeouts: http::Timeouts { header: config.server.header_timeout, body: config.server.body_timeout },
+        };
+        let (stop_http, mut stopped) = watch::channel(false);
+        let grace = config.server.shutdown_grace;
+        let http = tokio::spawn(http::serve(listener, app, grace, async move {
+            let _stopped_or_dropped = stopped.wait_for(|stop| *stop).await;
+        }));
+        health.set_ready();
+        Ok(Server { address, admin_key, store, dispatcher, health, stop_http, http, grace })
+    }
+
+    /// Returns only if a part of the server ends by itself, and says which.
+    pub async fn failed(&mut self) -> &'static str {
+        tokio::select! {
+            () = self.dispatcher.ended() => "the dispatcher",
+            _ = &mut self.http => "the API",
+        }
+    }
+
+    /// Stops softly: finishes requests and deliveries, writes what is to be written, closes the database. Says
+    /// whether everything ended within the grace.
+    pub async fn stop(self) -> bool {
+        self.health.set_stopping();
+        let _it_ended_already = self.stop_http.send(true);
+        let (settled, http) = tokio::join!(self.dispatcher.stop(self.grace), self.http);
+        if http.is_err() {
+            tracing::error!("the API had panicked");
+        }
+        // Whatever still holds the database at this point only reads.
+        match Arc::try_unwrap(self.store) {
+            Ok(store) => {
+                let _closing_cannot_fail = tokio::task::spawn_blocking(|| store.close()).await;
+            }
+            Err(_) => tracing::warn!("the database is still read from and was not closed; it is durable all the same"),
+        }
+        settled
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        dispatch_interval: config.outbox.dispatch_interval,
+        max_parallel_deliveries: config.outbox.max_parallel_deliveries,
+        lease: config.outbox.lease,
+        node: build::node_name(),
+    }
+}
+
+async fn admin_key(
+    config: &Config,
+    store: &Store,
+    clock: &dyn Clock,
+    chance: &dyn Chance,
+) -> Result<http::AdminKey, StartError> {
+    let given = std::env::var("ANGARIUM_ADMIN_KEY").ok();
+    let file = config.server.admin_key_file();
+    http::ensure_admin_key(store, clock, chance, given, &file)
+        .await
+        .map_err(|error| StartError::Setting(error.to_string()))
+}
+
+/// After an unclean end the file is looked through, apart from all other work; damage makes the server unready.
+fn look_through_after_a_crash(store: &Arc<Store>, health: &http::Health) {
+    if store.closed_before() {
+        return;
+    }
+    tracing::info!("the last process did not close the database; its file is being looked through");
+    let (store, health) = (Arc::clone(store), health.clone());
+    tokio::spawn(async move {
+        match store.quick_check().await {
+            Ok(()) => tracing::info!("the database file is sound"),
+            Err(error) => {
+                tracing::error!(store.error = %error, "the database file is damaged; restore a backup");
+                health.set_damaged(error.to_string());
+            }
+        }
+    });
+}
+
+/// `angarium serve`: starts, says where it listens, and runs until it is told to stop.
+pub fn run(loaded: Loaded) -> Result<ExitCode, Failure> {
+    start_logging();
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::failed("no_runtime", &format!("no threads to work with: {error}")))?;
+    runtime.block_on(serve(loaded.config))
+}
+
+async fn serve(config: Config) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::listen().map_err(|error| Failure::failed("no_signals", &error.to_string()))?;
+    let mut server =
+        Server::start(config).await.map_err(|error| Failure::failed("start_failed", &error.to_string()))?;
+    if server.admin_key.made {
+        crate::say(&format!("admin key written to {}", server.admin_key.file.display()));
+    }
+    crate::say(&format!("listening on http://{}", server.address));
+    let part = tokio::select! {
+        part = server.failed() => part,
+        () = signals.next() => {
+            tracing::info!("stopping: what is in flight is finished first; a second signal stops at once");
+            let settled = tokio::select! {
+                settled = server.stop() => settled,
+                () = signals.next() => false,
+            };
+            if !settled {
+                tracing::warn!("stopped with deliveries in flight; the next start takes them back");
+            }
+            return Ok(Exit::Fine.into());
+        }
+    };
+    tracing::error!("{part} ended by itself; the process ends, so that it is started afresh");
+    Ok(Exit::Failed.into())
+}
+
+/// The signals that ask the process to end.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

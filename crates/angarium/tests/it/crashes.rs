@@ -1,0 +1,99 @@
+//! kill -9, restarts and stops.
+
+use angarium_receivers::http::{Receiver, Reply};
+use serde_json::json;
+
+use crate::support::{Installation, ON_LOOPBACK, id_of, to_with_id, within};
+
+/// OB-24, C046: killed with forty in flight and twenty waiting: all sixty are delivered after the restart, those
+/// in flight a second time at most, under the same id, and the lost attempts are on record.
+#[tokio::test(flavor = "multi_thread")]
+async fn c046_killed_with_forty_in_flight() {
+    let receiver = Receiver::start().await.unwrap();
+    receiver.hold();
+    let wide = format!("{ON_LOOPBACK}max_parallel = 40\nmax_parallel_per_receiver = 40\n");
+    let mut server = Installation::started(&wide).await;
+    let names: Vec<String> = (0..60).map(|n| format!("alarm {n}")).collect();
+    server.hand_in_all(names.iter().map(|name| to_with_id(&receiver.url("/hook"), name)).collect()).await;
+    let in_flight = receiver.wait_for("/hook", 40).await.len();
+    assert_eq!(in_flight, 40);
+    server.kill().await;
+    receiver.release();
+    server.start().await;
+    server.drained().await;
+    assert_eq!(server.count("delivered").await, 60);
+    let requests = receiver.requests();
+    assert!(requests.len() <= 60 + 40, "{} requests", requests.len());
+    for name in &names {
+        let times = requests.iter().filter(|one| one.header("webhook-id") == Some(&id_of(name))).count();
+        assert!((1..=2).contains(&times), "{name}: {times}");
+    }
+    let mut interrupted = 0;
+    for name in &names {
+        let attempts = server.get(&format!("/v1/notifications/{}/attempts", id_of(name))).await;
+        let items = attempts["items"].as_array().unwrap().clone();
+        interrupted += items.iter().filter(|one| one["class"] == "interrupted").count();
+        assert_eq!(server.view(&id_of(name)).await["retry_count"], 0);
+    }
+    assert_eq!(interrupted, 40);
+}
+
+/// SIGTERM ends with status 0: what is in flight is finished, nothing is half sent, the rest waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_soft_stop_finishes_what_is_in_flight() {
+    let receiver = Receiver::start().await.unwrap();
+    receiver.hold();
+    let narrow = format!("{ON_LOOPBACK}max_parallel_per_receiver = 2\n");
+    let mut server = Installation::started(&narrow).await;
+    let names: Vec<String> = (0..10).map(|n| format!("alarm {n}")).collect();
+    server.hand_in_all(names.iter().map(|name| to_with_id(&receiver.url("/hook"), name)).collect()).await;
+    receiver.wait_for("/hook", 2).await;
+    server.signal("TERM");
+    within(async {
+        while server.try_call(http::Method::GET, "/healthz", None).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    receiver.release();
+    assert_eq!(server.ended().await.code(), Some(0));
+    let sent = receiver.requests().len();
+    assert_eq!(sent, receiver.effects("/hook").len(), "nothing was half sent");
+    server.start().await;
+    server.drained().await;
+    assert_eq!(server.count("delivered").await, 10);
+    assert_eq!(receiver.requests().len(), 10, "nothing was sent twice");
+    assert!(sent < 10, "nothing new was claimed after the signal");
+}
+
+/// A second signal stops at once, and what hung is taken back at the next start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_stops_at_once() {
+    let receiver = Receiver::start().await.unwrap();
+    receiver.script("/hook", [Reply::silence(), Reply::ok()]);
+    let mut server = Installation::started(ON_LOOPBACK).await;
+    server.hand_in(&to_with_id(&receiver.url("/hook"), "alarm")).await;
+    receiver.wait_for("/hook", 1).await;
+    server.signal("TERM");
+    within(async {
+        while !server.log().contains("stopping") {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    server.signal("TERM");
+    assert_eq!(server.ended().await.code(), Some(0));
+    server.start().await;
+    server.until(&id_of("alarm"), "delivered").await;
+}
+
+/// One file serves one process: a second one is refused with a clear message, and the first goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_process_is_refused() {
+    let server = Installation::started(ON_LOOPBACK).await;
+    let second = server.serve_command(&[]).stderr(std::process::Stdio::piped()).output().unwrap();
+    let said = crate::support::text(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("pid {}", server.pid())) && said.contains("angarium.db"), "{said}");
+    assert_eq!(server.hand_in(&json!({"list": "x", "subject": "s", "body": "b"})).await["duplicate"], false);
+}
