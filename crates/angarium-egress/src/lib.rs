@@ -1,1 +1,22 @@
-//! The one way out: an HTTP client whose every connection passes the address guard. The only crate that names an HTTP client.
+//! The one way out: an HTTP/1.1 client whose every connection passes the address guard. The only crate that
+//! names an HTTP client.
+//!
+//! A request goes through the steps of [`Client::send`]: resolve, guard, connect, TLS, write, wait, read. We
+//! pool connections ourselves, because each step must be known. The [`guard`] stands where an address is dialled,
+//! for names and literal addresses alike, and a [`Fault`] says exactly whether the receiver can have the request.
+//!
+//! Deliberately absent: redirects, proxies and proxy variables, cookies, compression, HTTP/2, and repeats. A
+//! request leaves once; whoever wants it sent again decides so.
+
+mod client;
+mod connection;
+mod dial;
+mod fault;
+pub mod guard;
+mod pool;
+mod wire;
+
+pub use client::{Client, Options, Request, Response};
+pub use dial::{BadRoot, roots_from_pem};
+pub use fault::{Fault, FaultKind};
+pub use guard::{Blocked, Guard, Trust};
