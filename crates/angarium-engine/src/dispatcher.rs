@@ -124,8 +124,9 @@ impl Dispatcher {
         let in_time = tokio::time::timeout(grace, &mut self.main).await.is_ok();
         if !in_time {
             self.main.abort();
+            let _it_was_cut_off = (&mut self.main).await;
         }
-        self.helpers.abort_all();
+        self.helpers.shutdown().await;
         in_time
     }
 }
