@@ -1,0 +1,288 @@
+//! The arguments of every command, as clap reads them; the texts are the help.
+
+use std::path::PathBuf;
+
+use angarium_domain::channel::ChannelKind;
+use angarium_domain::id::NotificationId;
+use angarium_domain::state::Status;
+use angarium_domain::text::{ChannelName, TextError};
+use clap::{Args, Parser, Subcommand};
+use serde_json::value::RawValue;
+use url::Url;
+
+use super::output::Format;
+
+const EXAMPLES: &str = "\
+Examples:
+  angarium serve --config angarium.toml
+  angarium send --list ops --subject 'Pump 3 stopped' --body 'Pressure fell below 2 bar.'
+  angarium notification list --status parked
+  angarium notification list --status parked --all -o ids | xargs angarium notification retry
+  angarium config check
+
+Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 an action matched nothing, 4 the server cannot be reached.";
+
+/// Angarium, a durable notification server
+#[derive(Debug, Parser)]
+#[command(name = "angarium", version, after_help = EXAMPLES, propagate_version = true)]
+pub struct Invocation {
+    /// What holds for every command.
+    #[command(flatten)]
+    pub globals: Globals,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What holds for every command.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Globals {
+    /// Configuration file [default: angarium.toml in the working directory, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Server to talk to [default: the address in the configuration]
+    #[arg(long, global = true, value_name = "URL", env = "ANGARIUM_SERVER", value_parser = server)]
+    pub server: Option<Url>,
+    /// File with the API key [default: the variable ANGARIUM_KEY, or the admin key beside the database]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// How results are shown
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the server
+    Serve,
+    /// Run everything on this machine's loopback: server, receivers, sample traffic
+    Demo {
+        /// Stop when the samples have been delivered
+        #[arg(long)]
+        exit: bool,
+    },
+    /// Print the description of the HTTP API (OpenAPI)
+    Openapi,
+    /// A command that talks to a server, or needs none.
+    #[command(flatten)]
+    Client(ClientCommand),
+}
+
+/// The commands that talk to a server, or need none.
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Hand a notification to the server and print its id
+    Send(Box<SendArgs>),
+    /// Look at notifications and act on them
+    #[command(subcommand, alias = "notifications")]
+    Notification(NotificationCommand),
+    /// Show queue depth, stuck and parked counts: global, per site, per node
+    #[command(alias = "kpis")]
+    Kpi,
+    /// Manage API keys
+    #[command(subcommand, alias = "keys")]
+    Key(KeyCommand),
+    /// Look at suppressed addresses and lift them
+    #[command(subcommand, alias = "suppressions")]
+    Suppression(SuppressionCommand),
+    /// Check the configuration file
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  angarium send --list ops --subject 'Pump 3 stopped' --body 'Pressure fell below 2 bar.'
+  angarium send --to hooks:https://example.com/alarms --subject Test --body Test
+  angarium send --channel mail --to a@example.com --subject Report --body-file report.txt
+  uptime | angarium send --list ops --subject Uptime --body-file -";
+
+/// What to send, and to whom.
+#[derive(Debug, Args)]
+#[command(after_help = SEND_EXAMPLES)]
+#[command(group = clap::ArgGroup::new("whom").required(true).args(["list", "to"]))]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["body", "body_file"]))]
+pub struct SendArgs {
+    /// List whose members are told
+    #[arg(long, value_name = "NAME")]
+    pub list: Option<String>,
+    /// One address: CHANNEL:ADDRESS, mailto:ADDRESS or a URL; with --channel the address alone
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: Option<String>,
+    /// Channel that leads to the address
+    #[arg(long, value_name = "NAME", requires = "to", conflicts_with = "list", value_parser = channel)]
+    pub channel: Option<ChannelName>,
+    /// One line
+    #[arg(long)]
+    pub subject: String,
+    /// Plain text
+    #[arg(long)]
+    pub body: Option<String>,
+    /// File with the plain text; - for stdin
+    #[arg(long, value_name = "FILE")]
+    pub body_file: Option<PathBuf>,
+    /// JSON that travels along
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    pub data: Option<Box<RawValue>>,
+    /// Id of your own (a UUID): sending the same again stores nothing [default: a new one]
+    #[arg(long, value_name = "UUID")]
+    pub id: Option<NotificationId>,
+    /// Site it comes from
+    #[arg(long)]
+    pub site: Option<String>,
+    /// Instance of the producer at that site
+    #[arg(long)]
+    pub instance: Option<String>,
+    /// Script or program it comes from
+    #[arg(long)]
+    pub script: Option<String>,
+    /// Node of the site it comes from
+    #[arg(long)]
+    pub node: Option<String>,
+}
+
+/// What can be done with notifications.
+#[derive(Debug, Subcommand)]
+pub enum NotificationCommand {
+    /// List notifications, the newest first
+    List(ListArgs),
+    /// Show one notification with its attempts and its trail
+    Show {
+        /// Its id
+        id: NotificationId,
+    },
+    /// Try parked notifications again, with a fresh count of retries
+    Retry(ActionArgs),
+    /// Give parked notifications up for good
+    Discard(ActionArgs),
+    /// Stop notifications that are still waiting
+    Cancel(ActionArgs),
+}
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  angarium notification list --status parked --since 24h
+  angarium notification list --stuck -o json
+  angarium notification list --list ops --q pump --all";
+
+/// Which notifications to list.
+#[derive(Debug, Args)]
+#[command(after_help = LIST_EXAMPLES)]
+pub struct ListArgs {
+    /// pending, retrying, delivered, parked, discarded or skipped
+    #[arg(long)]
+    pub status: Option<Status>,
+    /// email, sms, webhook, ntfy, slack, teams or in_app
+    #[arg(long)]
+    pub kind: Option<ChannelKind>,
+    /// Name of a channel
+    #[arg(long)]
+    pub channel: Option<String>,
+    /// Name of a list
+    #[arg(long)]
+    pub list: Option<String>,
+    /// Site they come from
+    #[arg(long)]
+    pub site: Option<String>,
+    /// Node they come from
+    #[arg(long)]
+    pub node: Option<String>,
+    /// Text in the subject
+    #[arg(long, value_name = "TEXT")]
+    pub q: Option<String>,
+    /// Accepted at or after: a time such as 2026-07-07T01:02:03Z, or how long ago, such as 2h
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Accepted before: a time, or how long ago
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+    /// Only those that are not done and older than the server's limit
+    #[arg(long)]
+    pub stuck: bool,
+    /// At most so many, 1 to 500 (with --all: so many at a time)
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub limit: u16,
+    /// Go on where an earlier listing ended
+    #[arg(long)]
+    pub cursor: Option<String>,
+    /// All of them, page after page
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Which notifications to act on, and why.
+#[derive(Debug, Args)]
+pub struct ActionArgs {
+    /// Their ids
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<NotificationId>,
+    /// Why; kept in the trail of each
+    #[arg(long)]
+    pub reason: Option<String>,
+}
+
+/// What can be done with API keys.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Make a key and print it, this once
+    Create {
+        /// Name it is known by: letters, digits, dot, hyphen and underscore
+        name: String,
+        /// What it may do: publish, read, operate, admin (several with commas)
+        #[arg(long = "scope", required = true, value_delimiter = ',', value_name = "SCOPE")]
+        scopes: Vec<String>,
+    },
+    /// List keys, without their secrets
+    List,
+    /// End keys
+    Revoke {
+        /// Their ids
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+}
+
+/// What can be done with suppressed addresses.
+#[derive(Debug, Subcommand)]
+pub enum SuppressionCommand {
+    /// List addresses that are not sent to any more
+    List,
+    /// Send to an address again
+    Lift {
+        /// Name of the channel
+        channel: String,
+        /// The address
+        address: String,
+    },
+}
+
+/// What can be done with the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Report every problem in the file, with its line
+    Check,
+}
+
+fn server(text: &str) -> Result<Url, &'static str> {
+    let url = Url::parse(text).map_err(|_| "not a URL such as http://127.0.0.1:7180")?;
+    let plain = url.username().is_empty() && url.password().is_none();
+    match url.scheme() {
+        "http" | "https" if plain && url.query().is_none() && url.fragment().is_none() => Ok(url),
+        "http" | "https" => Err("must be a URL without user name, password and parameters"),
+        _ => Err("must begin with http:// or https://"),
+    }
+}
+
+fn channel(text: &str) -> Result<ChannelName, TextError> {
+    ChannelName::parse(text)
+}
+
+fn json(text: &str) -> Result<Box<RawValue>, serde_json::Error> {
+    serde_json::from_str(text)
+}

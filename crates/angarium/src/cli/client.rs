@@ -1,0 +1,267 @@
+//! The HTTP API as the commands use it: one call after the other, each an answer or a failure.
+
+use std::time::Duration;
+
+use angarium_egress::{Client, Fault, FaultKind, Guard, Options, Request, Response, Trust, roots_from_pem};
+use http::Method;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use url::Url;
+
+use super::args::Globals;
+use super::connect::{Connection, KEY_ADVICE, connection};
+use super::exit::Failure;
+use crate::config::Secret;
+
+/// How long one call may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Waits between the tries of a call that may be repeated.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
+
+/// Parameters of a URL.
+pub(super) type Query<'a> = [(&'a str, String)];
+
+/// The most that is read of one answer: a full page of the largest notifications there can be.
+const ANSWER_BYTES: usize = 256 * 1024 * 1024;
+
+/// A server to call.
+pub(super) struct Api {
+    server: Url,
+    key: Option<Secret>,
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Api {
+    /// Gets ready to talk to the server that the arguments, the environment or the configuration name.
+    pub(super) fn connect(globals: &Globals) -> Result<Self, Failure> {
+        Api::over(connection(globals)?)
+    }
+
+    fn over(Connection { server, key, ca_file }: Connection) -> Result<Self, Failure> {
+        let mut options = Options::new(Guard::public_only().plain_http(true));
+        options.read_limit = ANSWER_BYTES;
+        if let Some(path) = ca_file {
+            let pem = std::fs::read(&path)
+                .map_err(|error| Failure::usage(&format!("{}: {error}", path.display())))?;
+            options.extra_roots = roots_from_pem(&pem)
+                .map_err(|error| Failure::usage(&format!("{}: {error}", path.display())))?;
+        }
+        let client = Client::new(options).map_err(|error| Failure::usage(&error.to_string()))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::failed("no_runtime", &error.to_string()))?;
+        Ok(Api { server, key, client, runtime })
+    }
+
+    /// Reads.
+    pub(super) fn get(&self, path: &[&str], query: &Query<'_>) -> Result<String, Failure> {
+        let request = self.request(Method::GET, path, query, String::new())?;
+        self.answer(self.exchange(request))
+    }
+
+    /// Changes something, once.
+    pub(super) fn post(&self, path: &[&str], body: String) -> Result<String, Failure> {
+        let request = self.request(Method::POST, path, &[], body)?;
+        self.answer(self.exchange(request))
+    }
+
+    /// Removes something, once.
+    pub(super) fn delete(&self, path: &[&str], query: &Query<'_>) -> Result<String, Failure> {
+        let request = self.request(Method::DELETE, path, query, String::new())?;
+        self.answer(self.exchange(request))
+    }
+
+    /// Hands over something that carries its own id, so that handing it over again does no harm: a
+    /// connection that breaks before the answer is tried again.
+    pub(super) fn post_repeatable(&self, path: &[&str], body: String) -> Result<String, Failure> {
+        let request = self.request(Method::POST, path, &[], body)?;
+        let mut result = self.exchange(request.clone());
+        for pause in PAUSES {
+            match &result {
+                Err(fault) if fault.request_written => std::thread::sleep(pause),
+                _ => break,
+            }
+            result = self.exchange(request.clone());
+        }
+        self.answer(result)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &Query<'_>,
+        body: String,
+    ) -> Result<Request, Failure> {
+        Ok(Request {
+            method,
+            url: endpoint(&self.server, path, query),
+            headers: self.headers(!body.is_empty())?,
+            body: body.into(),
+            timeout: TIMEOUT,
+            trust: Trust::Operator,
+        })
+    }
+
+    fn headers(&self, has_body: bool) -> Result<HeaderMap, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if has_body {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(key) = &self.key {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose()))
+                .map_err(|_| Failure::usage("the key cannot be sent"))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(headers)
+    }
+
+    /// The one place that talks HTTP.
+    fn exchange(&self, request: Request) -> Result<Response, Fault> {
+        self.runtime.block_on(self.client.send(request))
+    }
+
+    fn answer(&self, result: Result<Response, Fault>) -> Result<String, Failure> {
+        let response = result.map_err(|fault| self.no_answer(&fault))?;
+        let text = String::from_utf8_lossy(&response.body).into_owned();
+        match response.status {
+            200..=299 if response.truncated => Err(Failure::failed(
+                "answer_cut_off",
+                "the answer is not whole: it broke off, or is longer than is read",
+            )),
+            200..=299 => Ok(text),
+            401 | 403 => Err(Failure::answered(response.status, &text).with_advice(KEY_ADVICE)),
+            status => Err(Failure::answered(status, &text)),
+        }
+    }
+
+    fn no_answer(&self, fault: &Fault) -> Failure {
+        let detail = format!("{}: {fault}", self.server);
+        if fault.kind == FaultKind::Request {
+            return Failure::usage(&detail);
+        }
+        let failure = Failure::unreachable(&detail);
+        if fault.request_written {
+            failure.with_advice("the server may have done it all the same")
+        } else {
+            failure
+        }
+    }
+}
+
+/// The URL of a call: `/v1` and the segments of its path under the server's own, each segment encoded.
+fn endpoint(server: &Url, path: &[&str], query: &Query<'_>) -> Url {
+    let mut url = server.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().push("v1").extend(path);
+    }
+    if !query.is_empty() {
+        url.query_pairs_mut().extend_pairs(query);
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
+    use super::*;
+    use crate::cli::exit::Exit;
+
+    /// A server that takes one connection for each answer, reads one request and answers with it, or closes
+    /// the connection where there is none. It returns the requests.
+    fn server(answers: &'static [Option<&str>]) -> (Url, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let serve = move || {
+            let mut requests = Vec::new();
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                requests.push(read_request(&mut stream));
+                if let Some(answer) = answer {
+                    let (status, body) = answer.split_once(' ').unwrap();
+                    let head =
+                        format!("HTTP/1.1 {status} x\r\nconnection: close\r\ncontent-length: {}", body.len());
+                    stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+                }
+            }
+            requests
+        };
+        (url, std::thread::spawn(serve))
+    }
+
+    fn read_request(stream: &mut impl Read) -> String {
+        let mut request = String::new();
+        let mut byte = [0];
+        while !request.ends_with("\r\n\r\n") {
+            stream.read_exact(&mut byte).unwrap();
+            request.push(byte[0].into());
+        }
+        let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        stream.read_exact(&mut body).unwrap();
+        request + std::str::from_utf8(&body).unwrap()
+    }
+
+    fn api(server: Url) -> Api {
+        Api::over(Connection { server, key: Some(Secret::new("ak_1".into())), ca_file: None }).unwrap()
+    }
+
+    #[test]
+    fn a_call_carries_the_key_and_brings_the_answer() {
+        let (url, requests) =
+            server(&[Some("200 {}"), Some("404 {\"code\":\"notification_not_found\"}"), Some("401 ")]);
+        let api = api(url);
+        assert_eq!(api.get(&["kpis"], &[]).unwrap(), "{}");
+        assert_eq!(api.post(&["a", "b"], "{}".into()).unwrap_err().exit(), Exit::NothingMatched);
+        let refused = api.get(&["kpis"], &[]).unwrap_err();
+        assert!(refused.shown(crate::cli::Format::Table).contains("ANGARIUM_KEY"));
+        let requests = requests.join().unwrap();
+        assert!(requests[0].starts_with("GET /v1/kpis HTTP/1.1\r\n"), "{}", requests[0]);
+        assert!(requests[0].contains("authorization: Bearer ak_1\r\n"));
+        assert!(requests[1].starts_with("POST /v1/a/b HTTP/1.1\r\n") && requests[1].ends_with("\r\n\r\n{}"));
+    }
+
+    #[test]
+    fn what_carries_its_own_id_is_handed_over_again() {
+        let (url, requests) = server(&[None, Some("202 {}")]);
+        assert_eq!(api(url).post_repeatable(&["notifications"], "{\"id\":1}".into()).unwrap(), "{}");
+        let requests = requests.join().unwrap();
+        assert_eq!(requests.len(), 2);
+        assert_eq!(requests[0], requests[1]);
+    }
+
+    #[test]
+    fn what_does_not_is_never_repeated() {
+        let (url, requests) = server(&[None]);
+        let failure = api(url).post(&["keys"], "{}".into()).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Unreachable);
+        assert_eq!(requests.join().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn no_server_is_told_apart() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let failure = api(format!("http://{closed}").parse().unwrap()).get(&["kpis"], &[]).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Unreachable);
+    }
+
+    #[test]
+    fn endpoints_are_encoded() {
+        let url = |server: &str, path: &[&str], query: &Query<'_>| {
+            endpoint(&server.parse().unwrap(), path, query).to_string()
+        };
+        assert_eq!(url("http://h:1", &["kpis"], &[]), "http://h:1/v1/kpis");
+        assert_eq!(url("https://h/a/", &["keys", "a/b?c"], &[]), "https://h/a/v1/keys/a%2Fb%3Fc");
+        assert_eq!(
+            url("http://h", &["notifications"], &[("q", "a b&c".into()), ("stuck", "true".into())]),
+            "http://h/v1/notifications?q=a+b%26c&stuck=true"
+        );
+    }
+}

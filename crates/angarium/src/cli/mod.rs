@@ -1,0 +1,108 @@
+//! The command line: `angarium NOUN VERB`, data on stdout, everything else on stderr.
+//!
+//! [`parse`] reads the arguments and [`run_client`] runs what talks to a server or needs none. The commands
+//! that are the server (`serve`, `demo`, `openapi`) are handed back to whoever called, so that this module
+//! knows nothing of them.
+//!
+//! A broken pipe ends a listing quietly; an action finishes its work whoever listens. Deliberately absent:
+//! colours, and secrets as arguments, which every other process on the machine could read.
+
+mod actions;
+mod args;
+mod check;
+mod client;
+mod connect;
+mod exit;
+mod keys;
+mod kpi;
+mod listing;
+mod notifications;
+mod output;
+mod send;
+mod suppressions;
+mod table;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+pub use args::{ClientCommand, Command, Globals, Invocation};
+pub use exit::{Exit, Failure, report};
+pub use output::Format;
+
+use args::{ConfigCommand, KeyCommand, NotificationCommand, SuppressionCommand};
+use client::Api;
+use output::Out;
+
+/// Reads the arguments, the program's name first. Where there is nothing left to do (help was asked for and
+/// shown, the arguments make no sense and it was said why) it fails with the code to exit with.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, ExitCode> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    Invocation::try_parse_from(&args).map_err(|error| {
+        if error.use_stderr() && asks_for_json(&args) {
+            let text = error.render().to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            return report(&Failure::usage(text.trim_end()), Format::Json);
+        }
+        // Nobody may be listening any more; the code says all the same what happened.
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage.into() } else { Exit::Fine.into() }
+    })
+}
+
+/// Whether the arguments, which could not be parsed as a whole, ask for JSON.
+fn asks_for_json(args: &[OsString]) -> bool {
+    let args: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
+    let split = args.windows(2).any(|pair| matches!(pair, ["-o" | "--output", "json"]));
+    split || args.iter().any(|arg| matches!(*arg, "-ojson" | "-o=json" | "--output=json"))
+}
+
+/// Runs a command to its end and says on stderr what went wrong, if anything did.
+pub fn run_client(globals: &Globals, command: ClientCommand) -> ExitCode {
+    let mut out = Out::stdout(globals.output);
+    let done = run(globals, command, &mut out);
+    let written = out.finish();
+    match done.and_then(|exit| written.map(|()| exit)) {
+        Ok(exit) => exit.into(),
+        Err(failure) => report(&failure, globals.output),
+    }
+}
+
+fn run(globals: &Globals, command: ClientCommand, out: &mut Out) -> Result<Exit, Failure> {
+    let api = || Api::connect(globals);
+    match command {
+        ClientCommand::Send(args) => send::run(globals, args, out),
+        ClientCommand::Notification(command) => match command {
+            NotificationCommand::List(args) => notifications::list(&api()?, args, out),
+            NotificationCommand::Show { id } => notifications::show(&api()?, id, out),
+            NotificationCommand::Retry(args) => actions::run(&api()?, "retry", &args, out),
+            NotificationCommand::Discard(args) => actions::run(&api()?, "discard", &args, out),
+            NotificationCommand::Cancel(args) => actions::run(&api()?, "cancel", &args, out),
+        },
+        ClientCommand::Kpi => kpi::run(&api()?, out),
+        ClientCommand::Key(command) => match command {
+            KeyCommand::Create { name, scopes } => keys::create(&api()?, &name, &scopes, out),
+            KeyCommand::List => keys::list(&api()?, out),
+            KeyCommand::Revoke { ids } => keys::revoke(&api()?, &ids, out),
+        },
+        ClientCommand::Suppression(command) => match command {
+            SuppressionCommand::List => suppressions::list(&api()?, out),
+            SuppressionCommand::Lift { channel, address } => {
+                suppressions::lift(&api()?, &channel, &address, out)
+            }
+        },
+        ClientCommand::Config(ConfigCommand::Check) => check::run(globals.config.as_deref(), out),
+        ClientCommand::Completions { shell } => Ok(completions(shell, out)),
+    }
+}
+
+fn completions(shell: clap_complete::Shell, out: &mut Out) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Invocation::command(), "angarium", &mut script);
+    out.text(&String::from_utf8_lossy(&script));
+    Exit::Fine
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! The configuration file `angarium.toml`: read once, checked as a whole, turned into the domain's types.
+//!
+//! A file with a fault in it is never half used: every problem is reported with its line, and nothing
+//! starts. Parsing touches neither the environment nor the disk by itself: both come in through [`Source`],
+//! so that `config check`, the start of the server and the tests run the same code.
+//!
+//! Deliberately absent: reloading while running, and the objects this build does not serve yet (feeds,
+//! templates, subscriptions, bindings), which are refused by name rather than ignored.
+
+mod channels;
+mod email;
+mod lists;
+mod reader;
+mod retry;
+mod secret;
+mod settings;
+mod spelling;
+#[cfg(test)]
+mod tests;
+pub mod units;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use angarium_domain::limits::Limits;
+use angarium_domain::text::{ChannelName, ListName};
+use toml::de::DeTable;
+
+pub use channels::{Channel, Setting, Topology, Transport, Webhook};
+pub use email::{Email, SmtpSecurity};
+pub use lists::{List, Member};
+pub use secret::Secret;
+pub(crate) use secret::drop_line_end;
+pub use settings::{Outbox, Security, Server};
+
+use reader::{Reader, Section};
+
+/// The file that is read when none is named and one stands in the working directory.
+pub const DEFAULT_FILE: &str = "angarium.toml";
+
+/// Bytes of a configuration file, and of a file that a reference names.
+const FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Everything an operator can decide, complete and checked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// Where the server listens and what it stores in.
+    pub server: Server,
+    /// How the outbox is worked.
+    pub outbox: Outbox,
+    /// How large things may be.
+    pub limits: Limits,
+    /// The ways out, by name.
+    pub channels: BTreeMap<ChannelName, Channel>,
+    /// Who belongs together, by name. The channel of each is one of `channels`.
+    pub lists: BTreeMap<ListName, List>,
+    /// What deliveries may reach.
+    pub security: Security,
+}
+
+/// A configuration and what is odd about it.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// What does not stop a start but should be known.
+    pub warnings: Vec<Problem>,
+    /// The file it was read from; none if everything is as by default.
+    pub file: Option<PathBuf>,
+}
+
+/// One thing that is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file as it was named.
+    pub file: String,
+    /// Line and column, both from 1, the column in characters; none where the whole file is meant.
+    pub position: Option<(usize, usize)>,
+    /// What is wrong, without any value that stands in the file.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.file, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+/// What surrounds a configuration text: its name, and where its references lead.
+pub struct Source<'a> {
+    /// The file's name for messages.
+    pub name: &'a str,
+    /// The folder that relative paths start from, so that a configuration means the same database wherever
+    /// it is started.
+    pub folder: &'a Path,
+    /// Whether others than its owner can read the file.
+    pub readable_by_others: bool,
+    /// Looks an environment variable up.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Reads a whole file as UTF-8.
+    pub read: &'a dyn Fn(&Path) -> io::Result<String>,
+}
+
+impl Config {
+    /// Reads the file at `path`, or [`DEFAULT_FILE`] where it exists, or else nothing: the defaults.
+    /// Fails with every problem found.
+    pub fn load(path: Option<&Path>) -> Result<Loaded, Vec<Problem>> {
+        let path = match path {
+            Some(path) => path,
+            None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
+            None => return Ok(Loaded::default()),
+        };
+        let name = path.display().to_string();
+        let unreadable = |error: io::Error| {
+            vec![Problem { file: name.clone(), position: None, message: format!("cannot be read: {error}") }]
+        };
+        let text = read_file(path).map_err(unreadable)?;
+        let source = Source {
+            name: &name,
+            folder: path.parent().unwrap_or(Path::new("")),
+            readable_by_others: readable_by_others(path),
+            env: &|name| std::env::var(name).ok(),
+            read: &read_file,
+        };
+        let loaded = Config::parse(&text, &source)?;
+        Ok(Loaded { file: Some(path.to_owned()), ..loaded })
+    }
+
+    /// Reads a configuration text. Fails with every problem found, in the order of the file.
+    pub fn parse(text: &str, source: &Source<'_>) -> Result<Loaded, Vec<Problem>> {
+        let reader = Reader::new(text, source);
+        let (document, faults) = DeTable::parse_recoverable(text);
+        let mut legible = true;
+        for fault in faults {
+            legible &= fault.message() == "duplicate key";
+            reader.problem(&fault.span().unwrap_or(0..0), fault.message());
+        }
+        // What stands beside a syntax error may be read wrongly; complaints about it would mislead.
+        let config =
+            legible.then(|| read_document(Section::root(&reader, document.get_ref()), source.folder));
+        let (problems, warnings) = reader.into_findings();
+        match config {
+            Some(config) if problems.is_empty() => Ok(Loaded { config, warnings, file: None }),
+            _ => Err(problems),
+        }
+    }
+}
+
+fn read_document(root: Section<'_, '_>, folder: &Path) -> Config {
+    let server = settings::default_server(folder);
+    let channels = root.section("channels").map(|section| channels::read(&section)).unwrap_or_default();
+    let config = Config {
+        server: match root.section("server") {
+            Some(section) => settings::server(section, server),
+            None => server,
+        },
+        outbox: root.section("outbox").map(settings::outbox).unwrap_or_default(),
+        limits: root.section("limits").map(settings::limits).unwrap_or_default(),
+        lists: root.section("lists").map(|section| lists::read(&section, &channels)).unwrap_or_default(),
+        security: root.section("security").map(settings::security).unwrap_or_default(),
+        channels,
+    };
+    settings::check_lease(&root, &config.outbox, &config.channels);
+    for table in ["feeds", "templates", "subscriptions", "bindings"] {
+        root.unsupported(table, "is not supported by this build");
+    }
+    root.finish();
+    config
+}
+
+fn read_file(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = std::fs::File::open(path)?.take(FILE_BYTES + 1).read_to_string(&mut text)?;
+    if read as u64 > FILE_BYTES {
+        return Err(io::Error::other("it has more than 16 MiB"));
+    }
+    Ok(text)
+}
+
+#[cfg(unix)]
+fn readable_by_others(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o044 != 0)
+}
+
+#[cfg(not(unix))]
+fn readable_by_others(_: &Path) -> bool {
+    false
+}

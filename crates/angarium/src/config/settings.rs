@@ -1,0 +1,227 @@
+//! The tables `server`, `outbox`, `limits` and `security`.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use angarium_domain::limits::Limits;
+use angarium_domain::text::ChannelName;
+use ipnet::IpNet;
+
+use super::channels::Channel;
+use super::reader::{Field, Section};
+use super::units::write_duration;
+
+/// How much longer than any delivery a lease must be, so that a delivery that uses all of its time is
+/// settled before another node may claim the row.
+const LEASE_MARGIN: Duration = Duration::from_secs(5);
+
+/// The nesting at which the JSON parser itself gives up, less one.
+const DEEPEST_JSON: usize = 126;
+
+/// Where the server listens, what it stores in, how long it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// The address to accept connections on.
+    pub listen: SocketAddr,
+    /// The SQLite database file.
+    pub database: PathBuf,
+    /// How long a soft stop waits for deliveries that are under way.
+    pub shutdown_grace: Duration,
+    /// How long a client may take to send the head of a request.
+    pub header_timeout: Duration,
+    /// How long a client may take to send the body of a request.
+    pub body_timeout: Duration,
+}
+
+impl Server {
+    /// The file in which the first start leaves the admin key: the database's name with `.admin-key` after it.
+    pub fn admin_key_file(&self) -> PathBuf {
+        let mut name = self.database.as_os_str().to_owned();
+        name.push(".admin-key");
+        name.into()
+    }
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Server {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7180),
+            database: PathBuf::from("angarium.db"),
+            shutdown_grace: Duration::from_secs(30),
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How the outbox is worked (OB-23).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outbox {
+    /// How often the dispatcher looks for due rows when nothing wakes it.
+    pub dispatch_interval: Duration,
+    /// Deliveries at once over all channels, at least 1; 1 is strictly sequential.
+    pub max_parallel_deliveries: usize,
+    /// How long a claimed row belongs to its claimer without renewal.
+    pub lease: Duration,
+    /// From which age a row that is not done counts as stuck.
+    pub stuck_after: Duration,
+    /// How long terminal rows are kept.
+    pub retention: Duration,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Outbox {
+            dispatch_interval: Duration::from_secs(1),
+            max_parallel_deliveries: 256,
+            lease: Duration::from_secs(60),
+            stuck_after: Duration::from_secs(600),
+            retention: Duration::from_secs(365 * 86_400),
+        }
+    }
+}
+
+/// What deliveries may reach besides public networks over TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Security {
+    /// Networks that are allowed although they are private.
+    pub allow_private_addresses: Vec<IpNet>,
+    /// Whether plain http may go to public addresses.
+    pub allow_plain_http: bool,
+    /// A file of PEM certificates to trust besides the public authorities.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// The settings where the table says nothing. The database stands beside the file.
+pub(super) fn default_server(folder: &Path) -> Server {
+    let default = Server::default();
+    Server { database: folder.join(&default.database), ..default }
+}
+
+pub(super) fn server(section: Section<'_, '_>, default: Server) -> Server {
+    let duration = |key, default| section.field(key).and_then(|f| f.duration()).unwrap_or(default);
+    let server = Server {
+        listen: section.field("listen").and_then(|f| listen(&f)).unwrap_or(default.listen),
+        database: section.field("database").and_then(|f| database(&f)).unwrap_or(default.database),
+        shutdown_grace: duration("shutdown_grace", default.shutdown_grace),
+        header_timeout: duration("header_timeout", default.header_timeout),
+        body_timeout: duration("body_timeout", default.body_timeout),
+    };
+    section.finish();
+    server
+}
+
+fn listen(field: &Field<'_, '_>) -> Option<SocketAddr> {
+    let address: SocketAddr = field.parse(|text| {
+        text.parse().map_err(|_| "is not an address and port such as \"127.0.0.1:7180\" or \"[::1]:7180\"")
+    })?;
+    if !address.ip().is_loopback() {
+        field.warning("is reachable from other machines, and Angarium speaks plain HTTP: keys travel in the clear unless a proxy with TLS stands in front");
+    }
+    Some(address)
+}
+
+fn database(field: &Field<'_, '_>) -> Option<PathBuf> {
+    let path = field.parse(|text| {
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Err("asks for PostgreSQL, and this build stores in SQLite alone: write \"sqlite:PATH\"");
+        }
+        let path = text.strip_prefix("sqlite:").ok_or("must be \"sqlite:PATH\"")?;
+        let path = path.strip_prefix("//").unwrap_or(path);
+        match path {
+            "" => Err("names no file after \"sqlite:\""),
+            ":memory:" => Err("must be a file: what is only in memory is lost with the process"),
+            _ => Ok(PathBuf::from(path)),
+        }
+    })?;
+    Some(field.source().folder.join(path))
+}
+
+pub(super) fn outbox(section: Section<'_, '_>) -> Outbox {
+    let default = Outbox::default();
+    let duration = |key, default| section.field(key).and_then(|f| f.duration()).unwrap_or(default);
+    let parallel = section.field("max_parallel_deliveries").and_then(|f| f.count(1..=65_536));
+    let outbox = Outbox {
+        dispatch_interval: duration("dispatch_interval", default.dispatch_interval),
+        max_parallel_deliveries: parallel.unwrap_or(default.max_parallel_deliveries),
+        lease: duration("lease", default.lease),
+        stuck_after: duration("stuck_after", default.stuck_after),
+        retention: duration("retention", default.retention),
+    };
+    section.unsupported("purge_at", "is not supported by this build");
+    section.finish();
+    outbox
+}
+
+/// A lease that ends while its delivery may still be under way would let the message go out twice.
+pub(super) fn check_lease(
+    root: &Section<'_, '_>,
+    outbox: &Outbox,
+    channels: &BTreeMap<ChannelName, Channel>,
+) {
+    for (name, channel) in channels {
+        let timeout = channel.settings.timeout;
+        if !channel.settings.enabled || outbox.lease >= timeout.saturating_add(LEASE_MARGIN) {
+            continue;
+        }
+        let message = format!(
+            "`outbox.lease` ({}) must be at least {} longer than `channels.{name}.timeout` ({})",
+            write_duration(outbox.lease),
+            write_duration(LEASE_MARGIN),
+            write_duration(timeout),
+        );
+        root.problem_at(&[&["outbox", "lease"], &["channels", name.as_str(), "timeout"]], message);
+    }
+}
+
+pub(super) fn limits(section: Section<'_, '_>) -> Limits {
+    let default = Limits::default();
+    let size = |key, default| section.field(key).and_then(|f| f.size(1..=1 << 30)).unwrap_or(default);
+    let count = |key, most, default| section.field(key).and_then(|f| f.count(1..=most)).unwrap_or(default);
+    let limits = Limits {
+        subject_chars: count("subject_chars", 100_000, default.subject_chars),
+        body_bytes: size("body_bytes", default.body_bytes),
+        request_bytes: size("request_bytes", default.request_bytes),
+        batch_bytes: size("batch_bytes", default.batch_bytes),
+        batch_items: count("batch_items", 100_000, default.batch_items),
+        json_depth: count("json_depth", DEEPEST_JSON, default.json_depth),
+    };
+    if limits.body_bytes > limits.request_bytes || limits.request_bytes > limits.batch_bytes {
+        section
+            .problem("must have body_bytes ≤ request_bytes ≤ batch_bytes, or what is allowed cannot be sent");
+    }
+    section.finish();
+    limits
+}
+
+pub(super) fn security(section: Section<'_, '_>) -> Security {
+    let networks =
+        section.field("allow_private_addresses").and_then(|field| field.items()).unwrap_or_default();
+    let security = Security {
+        allow_private_addresses: networks.iter().filter_map(network).collect(),
+        allow_plain_http: section.field("allow_plain_http").and_then(|f| f.flag()).unwrap_or(false),
+        ca_file: section.field("ca_file").and_then(|f| readable_file(&f)),
+    };
+    section.finish();
+    security
+}
+
+fn network(field: &Field<'_, '_>) -> Option<IpNet> {
+    field.parse(|text| {
+        let alone = text.parse::<IpAddr>().map(IpNet::from);
+        alone.or_else(|_| text.parse()).map_err(|_| "is not a network such as \"10.0.0.0/8\" or \"fd00::/8\"")
+    })
+}
+
+fn readable_file(field: &Field<'_, '_>) -> Option<PathBuf> {
+    let path = field.source().folder.join(field.text()?);
+    match (field.source().read)(&path) {
+        Ok(_) => Some(path),
+        Err(error) => {
+            field.problem(format_args!("names a file that cannot be read: {error}"));
+            None
+        }
+    }
+}
