@@ -28,7 +28,9 @@ pub(super) fn adapters(config: &Config) -> Result<Registry, StartError> {
     for (name, channel) in &config.channels {
         let Transport::Webhook(webhook) = &channel.transport else { continue };
         let parse = |secret: &crate::config::Secret| {
-            SigningSecret::parse(secret.expose())
+            secret
+                .expose()
+                .parse::<SigningSecret>()
                 .map_err(|error| StartError::Setting(format!("channels.{name}.secret {error}")))
         };
         let secrets = webhook.secrets.iter().map(parse).collect::<Result<_, _>>()?;
@@ -46,7 +48,9 @@ fn client(config: &Config) -> Result<Client, StartError> {
         .plain_http(security.allow_plain_http);
     let mut options = Options::new(guard);
     if let Some(file) = &security.ca_file {
-        let wrong = |error: &dyn std::fmt::Display| StartError::Setting(format!("ca_file {}: {error}", file.display()));
+        let wrong = |error: &dyn std::fmt::Display| {
+            StartError::Setting(format!("ca_file {}: {error}", file.display()))
+        };
         let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
         options.extra_roots = roots_from_pem(&pem).map_err(|error| wrong(&error))?;
     }

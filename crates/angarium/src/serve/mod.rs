@@ -52,13 +52,13 @@ pub enum StartError {
 pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
-    /// The file that holds the admin key, and whether this start wrote it.
+    /// Whether this start made the admin key.
     pub admin_key: http::AdminKey,
     store: Arc<Store>,
     dispatcher: Dispatcher,
     health: http::Health,
     stop_http: watch::Sender<bool>,
-    http: JoinHandle<()>,
+    http: JoinHandle<usize>,
     grace: Duration,
 }
 
@@ -66,7 +66,8 @@ impl Server {
     /// Starts everything, in the order in which one part needs another.
     pub async fn start(config: Config) -> Result<Server, StartError> {
         let address = config.server.listen;
-        let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })?;
+        let listener =
+            TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })?;
         let address = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let chance: Arc<dyn Chance> = Arc::new(SystemChance);
@@ -76,8 +77,8 @@ impl Server {
         let admin_key = admin_key(&config, &store, clock.as_ref(), chance.as_ref()).await?;
 
         let catalog = Arc::new(build::catalog(&config));
-        let metrics = Arc::new(http::Metrics::default());
-        let observed = Arc::clone(&metrics);
+        let metrics = http::Metrics::default();
+        let observed = metrics.clone();
         let wake = Wake::default();
         let parts = Parts {
             store: Arc::clone(&store),
@@ -90,6 +91,7 @@ impl Server {
         };
         let dispatcher = Dispatcher::start(parts, settings(&config)).await?;
 
+        let grace = config.server.shutdown_grace;
         let app = http::App {
             store: Arc::clone(&store),
             catalog,
@@ -100,11 +102,16 @@ impl Server {
             stuck_after: config.outbox.stuck_after,
             health: health.clone(),
             metrics,
-            timeouts: http::Timeouts { header: config.server.header_timeout, body: config.server.body_timeout },
+            bounds: http::Bounds {
+                header_timeout: config.server.header_timeout,
+                body_timeout: config.server.body_timeout,
+                shutdown_grace: grace,
+                ..http::Bounds::default()
+            },
+            keys: Arc::default(),
         };
         let (stop_http, mut stopped) = watch::channel(false);
-        let grace = config.server.shutdown_grace;
-        let http = tokio::spawn(http::serve(listener, app, grace, async move {
+        let http = tokio::spawn(http::serve(listener, app, async move {
             let _stopped_or_dropped = stopped.wait_for(|stop| *stop).await;
         }));
         health.set_ready();
@@ -125,15 +132,19 @@ impl Server {
         self.health.set_stopping();
         let _it_ended_already = self.stop_http.send(true);
         let (settled, http) = tokio::join!(self.dispatcher.stop(self.grace), self.http);
-        if http.is_err() {
-            tracing::error!("the API had panicked");
+        match http {
+            Ok(0) => {}
+            Ok(cut_off) => tracing::warn!(connections = cut_off, "requests were cut off"),
+            Err(_) => tracing::error!("the API had panicked"),
         }
         // Whatever still holds the database at this point only reads.
         match Arc::try_unwrap(self.store) {
             Ok(store) => {
                 let _closing_cannot_fail = tokio::task::spawn_blocking(|| store.close()).await;
             }
-            Err(_) => tracing::warn!("the database is still read from and was not closed; it is durable all the same"),
+            Err(_) => tracing::warn!(
+                "the database is still read from and was not closed; it is durable all the same"
+            ),
         }
         settled
     }
@@ -173,7 +184,7 @@ fn look_through_after_a_crash(store: &Arc<Store>, health: &http::Health) {
             Ok(()) => tracing::info!("the database file is sound"),
             Err(error) => {
                 tracing::error!(store.error = %error, "the database file is damaged; restore a backup");
-                health.set_damaged(error.to_string());
+                health.set_fault("database", Some("the database file is damaged".to_owned()));
             }
         }
     });
@@ -192,12 +203,13 @@ pub fn run(loaded: Loaded) -> Result<ExitCode, Failure> {
 
 async fn serve(config: Config) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::failed("no_signals", &error.to_string()))?;
+    let key_file = config.server.admin_key_file();
     let mut server =
         Server::start(config).await.map_err(|error| Failure::failed("start_failed", &error.to_string()))?;
-    if server.admin_key.made {
-        crate::say(&format!("admin key written to {}", server.admin_key.file.display()));
+    if server.admin_key == http::AdminKey::Made {
+        say(&format!("the admin key stands in {}", key_file.display()));
     }
-    crate::say(&format!("listening on http://{}", server.address));
+    say(&format!("listening on http://{}", server.address));
     let part = tokio::select! {
         part = server.failed() => part,
         () = signals.next() => {
@@ -216,6 +228,13 @@ async fn serve(config: Config) -> Result<ExitCode, Failure> {
     Ok(Exit::Failed.into())
 }
 
+/// A line on standard output. That nobody reads it is no reason not to serve.
+fn say(line: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _nobody_reads_it = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
 /// The signals that ask the process to end.
 struct Signals {
     terminate: tokio::signal::unix::Signal,
@@ -225,7 +244,10 @@ struct Signals {
 impl Signals {
     fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     async fn next(&mut self) {

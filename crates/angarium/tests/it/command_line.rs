@@ -18,7 +18,19 @@ async fn an_operators_day() {
     receiver.script("/hook", [Reply::status(400), Reply::status(200)]);
     let server = Installation::started(ON_LOOPBACK).await;
     let url = receiver.url("/hook");
-    let sent = server.angarium(&["send", "--channel", "hooks", "--to", &url, "--subject", "s", "--body", "b", "-o", "ids"]);
+    let sent = server.angarium(&[
+        "send",
+        "--channel",
+        "hooks",
+        "--to",
+        &url,
+        "--subject",
+        "s",
+        "--body",
+        "b",
+        "-o",
+        "ids",
+    ]);
     assert_eq!(code(&sent), 0, "{}", text(&sent.stderr));
     let id = text(&sent.stdout).trim().to_owned();
     server.until(&id, "parked").await;
@@ -27,7 +39,7 @@ async fn an_operators_day() {
     let items: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(items["items"][0]["id"], id.as_str());
     let shown = text(&server.angarium(&["notification", "show", &id]).stdout);
-    assert!(shown.contains(&id) && shown.contains("HTTP 400"), "{shown}");
+    assert!(shown.contains(&id) && shown.contains("answered 400"), "{shown}");
 
     assert_eq!(code(&server.angarium(&["notification", "cancel", &id])), 1, "it is parked");
     assert_eq!(code(&server.angarium(&["notification", "retry", &id])), 0);
@@ -47,27 +59,39 @@ async fn an_operators_day() {
 async fn exit_codes() {
     let server = Installation::started(ON_LOOPBACK).await;
     assert_eq!(code(&server.angarium(&["notification", "frobnicate"])), 2);
-    let unreachable = server.command(&["kpi", "-o", "json"]).env("ANGARIUM_SERVER", "http://127.0.0.1:1").output().unwrap();
+    let unreachable =
+        server.command(&["kpi", "-o", "json"]).env("ANGARIUM_SERVER", "http://127.0.0.1:1").output().unwrap();
     assert_eq!(code(&unreachable), 4);
     let problem: Value = serde_json::from_slice(&unreachable.stderr).unwrap();
     assert!(problem["code"].is_string(), "{problem}");
-    let wrong_key = server.command(&["kpi"]).env("ANGARIUM_KEY", "ang_wrong_wrongwrongwrong").output().unwrap();
+    let wrong_key =
+        server.command(&["kpi"]).env("ANGARIUM_KEY", "ang_wrong_wrongwrongwrong").output().unwrap();
     assert_eq!(code(&wrong_key), 1);
     let on_the_machine = server.command(&["kpi"]).env_remove("ANGARIUM_KEY").output().unwrap();
-    assert_eq!(code(&on_the_machine), 0, "the key file beside the database is found: {}", text(&on_the_machine.stderr));
+    assert_eq!(
+        code(&on_the_machine),
+        0,
+        "the key file beside the database is found: {}",
+        text(&on_the_machine.stderr)
+    );
 }
 
 /// OB-23: settings are checked at start, every problem at once, each with its line.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_configuration_stops_the_start() {
     let server = Installation::new("");
-    server.configure("[outbox]\nlease = \"1s\"\nmax_parallel_deliveries = 0\n[chanels.x]\nkind = \"webhook\"\n");
+    server.configure(
+        "[outbox]\nlease = \"1s\"\nmax_parallel_deliveries = 0\n[chanels.x]\nkind = \"webhook\"\n",
+    );
     let check = server.angarium(&["config", "check"]);
     let said = text(&check.stdout) + &text(&check.stderr);
     assert_eq!(code(&check), 2, "{said}");
     for (line, about) in [(5, "max_parallel_deliveries"), (6, "chanels")] {
         let place = format!("angarium.toml:{line}:");
-        assert!(said.lines().any(|one| one.contains(&place) && one.contains(about)), "{place} {about} in\n{said}");
+        assert!(
+            said.lines().any(|one| one.contains(&place) && one.contains(about)),
+            "{place} {about} in\n{said}"
+        );
     }
     let start = server.serve_command(&[]).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(start.status.code(), Some(2));

@@ -15,7 +15,10 @@ async fn a_resend_is_acknowledged_and_sends_nothing() {
     assert_eq!(server.hand_in(&alarm).await["duplicate"], false);
     server.until(&id_of("alarm"), "delivered").await;
     let again = server.hand_in(&alarm).await;
-    assert_eq!((&again["duplicate"], &again["status"], &again["id"]), (&json!(true), &json!("delivered"), &json!(id_of("alarm"))));
+    assert_eq!(
+        (&again["duplicate"], &again["status"], &again["id"]),
+        (&json!(true), &json!("delivered"), &json!(id_of("alarm")))
+    );
     let marker = server.hand_in(&to(&receiver.url("/marker"), "marker")).await;
     server.until(marker["id"].as_str().unwrap(), "delivered").await;
     let requests = receiver.requests();
@@ -59,7 +62,8 @@ async fn a_hiccup_is_retried() {
     assert_eq!(row["retry_count"], 1);
     assert_eq!(row["resolved_targets"][0]["result"], "accepted");
     let attempts = server.get(&format!("/v1/notifications/{}/attempts", id_of("alarm"))).await;
-    let results: Vec<_> = attempts["items"].as_array().unwrap().iter().map(|one| one["result"].clone()).collect();
+    let results: Vec<_> =
+        attempts["items"].as_array().unwrap().iter().map(|one| one["result"].clone()).collect();
     assert_eq!(results, ["failed", "delivered"]);
     assert_eq!(attempts["items"][0]["status_code"], 500);
 }
@@ -101,7 +105,10 @@ async fn a_list_of_three() {
     receiver.script("/busy", [Reply::status(503), Reply::status(200)]);
     receiver.script("/refuses", [Reply::status(400)]);
     let members: Vec<_> = ["/fine", "/busy", "/refuses"].iter().map(|path| receiver.url(path)).collect();
-    let server = Installation::started(&format!("{ON_LOOPBACK}\n[lists.ops]\nchannel = \"hooks\"\nmembers = {members:?}\n")).await;
+    let server = Installation::started(&format!(
+        "{ON_LOOPBACK}\n[lists.ops]\nchannel = \"hooks\"\nmembers = {members:?}\n"
+    ))
+    .await;
     let accepted = server.hand_in(&json!({"list": "ops", "subject": "s", "body": "b"})).await;
     let row = server.until(accepted["id"].as_str().unwrap(), "delivered").await;
     let results: Vec<_> =

@@ -1,13 +1,18 @@
 //! Stories of the shipped binary: started, spoken to over real sockets, killed, restarted.
 
 #![allow(missing_docs, reason = "a test binary has no public interface")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a failed expectation must end the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a failed expectation must end the test"
+)]
 
 mod command_line;
 mod crashes;
 mod durability;
-mod fates;
 mod fairness;
+mod fates;
 mod operators;
 mod support;
 mod trouble;

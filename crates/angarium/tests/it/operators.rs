@@ -85,9 +85,12 @@ async fn wrong_states_and_missing_rows() {
     server.until(&id_of("delivered"), "delivered").await;
     let discarded = parked(&server, &receiver, "discarded").await;
     server.act("discard", &discarded).await;
-    let answered = |(status, problem): (u16, Value)| (status, problem["code"].as_str().unwrap_or("").to_owned());
+    let answered =
+        |(status, problem): (u16, Value)| (status, problem["code"].as_str().unwrap_or("").to_owned());
     for id in [id_of("delivered"), discarded] {
-        for (action, code) in [("retry", "not_parked"), ("discard", "not_parked"), ("cancel", "not_cancellable")] {
+        for (action, code) in
+            [("retry", "not_parked"), ("discard", "not_parked"), ("cancel", "not_cancellable")]
+        {
             assert_eq!(answered(server.act(action, &id).await), (409, code.to_owned()), "{action} {id}");
         }
     }

@@ -40,12 +40,7 @@ impl Installation {
     /// Writes the configuration; starts nothing.
     pub(crate) fn new(configuration: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let installation = Installation {
-            folder,
-            address: None,
-            process: None,
-            client: Client::new(Options::new(Guard::public_only())).unwrap(),
-        };
+        let installation = Installation { folder, address: None, process: None, client: client() };
         installation.configure(configuration);
         installation
     }
@@ -82,7 +77,8 @@ impl Installation {
         let binary = env!("CARGO_BIN_EXE_angarium");
         let mut words = wrapper.iter().copied().chain([binary, "serve", "--config"]);
         let mut command = Command::new(words.next().unwrap());
-        let log = std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
+        let log =
+            std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
         command
             .args(words)
             .arg(self.config())
@@ -215,12 +211,12 @@ impl Installation {
 
     pub(crate) async fn count(&self, status: &str) -> usize {
         let mut count = 0;
-        let mut path = format!("/v1/notifications?status={status}&limit=20");
+        let mut path = format!("/v1/notifications?status={status}&limit=500");
         loop {
             let page = self.get(&path).await;
             count += page["items"].as_array().unwrap().len();
             let Some(cursor) = page["next"].as_str() else { return count };
-            path = format!("/v1/notifications?status={status}&limit=20&cursor={cursor}");
+            path = format!("/v1/notifications?status={status}&limit=500&cursor={cursor}");
         }
     }
 
@@ -240,6 +236,12 @@ impl Installation {
     }
 }
 
+fn client() -> Client {
+    let mut options = Options::new(Guard::public_only());
+    options.read_limit = 256 * 1024 * 1024;
+    Client::new(options).unwrap()
+}
+
 impl Drop for Installation {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
@@ -253,7 +255,8 @@ impl Drop for Installation {
 }
 
 pub(crate) fn send_signal(pid: u32, signal: &str) {
-    assert!(Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().unwrap().success());
+    let told = Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status().unwrap();
+    assert!(told.success());
 }
 
 /// A notification to one address.
