@@ -1,0 +1,354 @@
+//! Taking notifications in (OB-01 to OB-04): the one place where a producer's JSON becomes domain types.
+//! The answer leaves only after the store has said that everything it names is durable.
+
+use angarium_domain::address::Address;
+use angarium_domain::channel::ChannelKind;
+use angarium_domain::content::{ContentHash, Recipient};
+use angarium_domain::id::NotificationId;
+use angarium_domain::json;
+use angarium_domain::text::{Body, ChannelName, ListName, Provenance, SourceName, Subject, one_line};
+use angarium_domain::time::ManualClock;
+use angarium_store::{Acceptance, NewNotification};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::{Deserialize, Deserializer, de};
+use serde_json::value::RawValue;
+
+use super::auth::Caller;
+use super::dto::{Accepted, BatchAnswer, BatchResult};
+use super::exchange::Asked;
+use super::fields::Fields;
+use super::problem::{Code, DETAIL_CHARS, Problem};
+use super::{App, Shared, body};
+
+/// `POST /v1/notifications`
+pub(super) async fn one(
+    State(app): State<Shared>,
+    Extension(asked): Extension<Asked>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let answer = take_one(&app, &asked, &caller, request).await;
+    if let Err(problem) = &answer {
+        app.metrics.refused(problem.code);
+    }
+    answer
+}
+
+async fn take_one(app: &App, asked: &Asked, caller: &Caller, request: Request) -> Result<Response, Problem> {
+    let ids = Ids::of(request.headers(), caller, "/v1/notifications")?;
+    let bytes = body::read_json(request, app.limits.request_bytes, app.bounds.body_timeout).await?;
+    let (notification, derived) = read(app, asked, json::check(&bytes, app.limits.json_depth)?, &ids, None)?;
+    let results = app.store.accept(vec![notification], asked.now).await?;
+    let accepted = results.into_iter().next().map(|result| settled(app, result));
+    let accepted = accepted.unwrap_or_else(|| Err(Problem::internal("the store gave no result")))?;
+    let replayed = derived && accepted.duplicate;
+    Ok(answer(app, !accepted.duplicate, replayed, accepted))
+}
+
+/// `POST /v1/notifications/batch`
+pub(super) async fn batch(
+    State(app): State<Shared>,
+    Extension(asked): Extension<Asked>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let answer = take_batch(&app, &asked, &caller, request).await;
+    if let Err(problem) = &answer {
+        app.metrics.refused(problem.code);
+    }
+    answer
+}
+
+async fn take_batch(
+    app: &App,
+    asked: &Asked,
+    caller: &Caller,
+    request: Request,
+) -> Result<Response, Problem> {
+    let ids = Ids::of(request.headers(), caller, "/v1/notifications/batch")?;
+    let bytes = body::read_json(request, app.limits.batch_bytes, app.bounds.body_timeout).await?;
+    let items = read_batch(app, &bytes)?;
+    let (mut good, mut places, mut all_derived) = (Vec::new(), Vec::new(), true);
+    let mut results = Vec::with_capacity(items.len());
+    for (i, item) in items.into_iter().enumerate() {
+        match read_item(app, asked, item, &ids, i) {
+            Ok((notification, derived)) => {
+                good.push(notification);
+                places.push(i);
+                all_derived &= derived;
+                results.push(None);
+            }
+            Err(problem) => results.push(Some(refused(app, asked, &problem))),
+        }
+    }
+    let stored = if good.is_empty() { Vec::new() } else { app.store.accept(good, asked.now).await? };
+    let (mut any_new, mut all_duplicate) = (false, !places.is_empty());
+    for (place, acceptance) in places.into_iter().zip(stored) {
+        let result = match settled(app, acceptance) {
+            Ok(accepted) => {
+                any_new |= !accepted.duplicate;
+                all_duplicate &= accepted.duplicate;
+                BatchResult::Accepted(accepted)
+            }
+            Err(problem) => {
+                all_duplicate = false;
+                refused(app, asked, &problem)
+            }
+        };
+        if let Some(slot) = results.get_mut(place) {
+            *slot = Some(result);
+        }
+    }
+    let missing = || refused(app, asked, &Problem::internal("the store gave no result"));
+    let results = results.into_iter().map(|result| result.unwrap_or_else(missing)).collect();
+    Ok(answer(app, any_new, all_derived && all_duplicate, BatchAnswer { results }))
+}
+
+/// 202, and a wake-up if there is new work.
+fn answer(app: &App, any_new: bool, replayed: bool, body: impl serde::Serialize) -> Response {
+    if any_new {
+        app.wake.now();
+    }
+    let mut response = (StatusCode::ACCEPTED, Json(body)).into_response();
+    if replayed {
+        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+    response
+}
+
+fn settled(app: &App, acceptance: Acceptance) -> Result<Accepted, Problem> {
+    match acceptance {
+        Acceptance::Accepted { id, status, duplicate } => {
+            app.metrics.accepted(duplicate);
+            Ok(Accepted { id: id.to_string(), status: status.as_str().to_owned(), duplicate })
+        }
+        Acceptance::IdReused { id } => {
+            let detail = format!("{id} was used before with another recipient, subject, body or data");
+            Err(Problem::new(Code::IdReused, detail))
+        }
+        Acceptance::Failed { id, detail } => Err(Problem::internal(format!("{id}: {detail}"))),
+    }
+}
+
+/// A problem of one item, in its place in the answer. The log has what the answer may not tell.
+fn refused(app: &App, asked: &Asked, problem: &Problem) -> BatchResult {
+    app.metrics.refused(problem.code);
+    if let Some(cause) = &problem.cause {
+        tracing::error!(
+            request.id = &*asked.id,
+            code = problem.code.as_str(),
+            cause,
+            "an item of a batch could not be stored"
+        );
+    }
+    BatchResult::Refused { problem: problem.body(None) }
+}
+
+/// Where the id of a notification comes from that names none itself.
+struct Ids<'a> {
+    scope: [&'a str; 2],
+    key: Option<String>,
+}
+
+impl<'a> Ids<'a> {
+    fn of(headers: &HeaderMap, caller: &'a Caller, path: &'a str) -> Result<Self, Problem> {
+        let mut given = headers.get_all("idempotency-key").iter();
+        let key = match (given.next(), given.next()) {
+            (None, _) => None,
+            (Some(value), None) => {
+                let visible = value.as_bytes().iter().all(u8::is_ascii_graphic);
+                let key = value.to_str().ok().filter(|key| visible && (1..=255).contains(&key.len()));
+                Some(key.ok_or_else(|| Problem::plain(Code::IdempotencyKeyInvalid))?.to_owned())
+            }
+            _ => return Err(Problem::plain(Code::IdempotencyKeyInvalid)),
+        };
+        Ok(Ids { scope: [caller.name.as_str(), path], key })
+    }
+
+    /// The id derived from the key, which does not depend on anything in the body.
+    fn derived(&self, index: Option<usize>) -> Option<NotificationId> {
+        let key = self.key.as_deref()?;
+        let index = index.map(|index| index.to_string());
+        let scope: Vec<&str> = self.scope.into_iter().chain(index.as_deref()).collect();
+        Some(NotificationId::derived(&scope, key))
+    }
+}
+
+/// The items of a batch, unchecked. Kept apart so that a fault in one harms no other.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    notifications: Items<'a>,
+}
+
+/// An array of which at most so many items are kept as [`MOST_ITEMS`] says, so that a body of nothing but
+/// commas cannot take much more room than it has bytes.
+struct Items<'a> {
+    kept: Vec<&'a RawValue>,
+    count: usize,
+}
+
+const MOST_ITEMS: usize = 100_000;
+
+impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keep;
+
+        impl<'de> de::Visitor<'de> for Keep {
+            type Value = Items<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Items<'de>, A::Error> {
+                let (mut kept, mut count) = (Vec::new(), 0);
+                while let Some(item) = items.next_element()? {
+                    count += 1;
+                    if kept.len() < MOST_ITEMS {
+                        kept.push(item);
+                    }
+                }
+                Ok(Items { kept, count })
+            }
+        }
+
+        deserializer.deserialize_seq(Keep)
+    }
+}
+
+fn read_batch<'a>(app: &App, bytes: &'a [u8]) -> Result<Vec<&'a RawValue>, Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let detail = format!("the bytes are not UTF-8 from offset {}", error.valid_up_to());
+        Problem::new(Code::JsonInvalid, detail)
+    })?;
+    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| {
+        let detail = error.to_string();
+        let code = match error.classify() {
+            _ if detail.starts_with("duplicate field") => Code::JsonDuplicateKey,
+            serde_json::error::Category::Data => Code::InvalidRequest,
+            _ => Code::JsonInvalid,
+        };
+        Problem::new(code, one_line(&detail, DETAIL_CHARS))
+    })?;
+    let Items { kept, count } = envelope.notifications;
+    let limit = app.limits.batch_items.min(MOST_ITEMS);
+    if count > limit {
+        let detail = format!("the batch has {count} items, at most {limit} are taken");
+        return Err(Problem::new(Code::BatchTooLarge, detail));
+    }
+    if count == 0 {
+        return Err(Problem::new(Code::InvalidRequest, "notifications must not be empty"));
+    }
+    Ok(kept)
+}
+
+fn read_item(
+    app: &App,
+    asked: &Asked,
+    item: &RawValue,
+    ids: &Ids<'_>,
+    index: usize,
+) -> Result<(NewNotification, bool), Problem> {
+    let limit = app.limits.request_bytes;
+    if item.get().len() > limit {
+        return Err(Problem::new(Code::BodyTooLarge, format!("the item has more than {limit} bytes")));
+    }
+    let text = json::check(item.get().as_bytes(), app.limits.json_depth)?;
+    read(app, asked, text, ids, Some(index))
+}
+
+/// Reads one notification, or says everything that is wrong with it. Also says whether its id was derived
+/// from the idempotency key.
+fn read(
+    app: &App,
+    asked: &Asked,
+    text: &str,
+    ids: &Ids<'_>,
+    index: Option<usize>,
+) -> Result<(NewNotification, bool), Problem> {
+    let limits = &app.limits;
+    let mut fields = Fields::read(text)?;
+    let own_id = fields.text("id", |id| id.parse::<NotificationId>());
+    let target = read_target(app, &mut fields);
+    let subject = fields.required("subject", |subject| Subject::parse(subject, limits));
+    let text = fields.required("body", |body| Body::parse(body, limits));
+    let data = fields.raw("data");
+    let provenance = fields.object("source", read_source).unwrap_or_default();
+    let enqueued_at = fields.text("enqueued_at", |time| time.parse());
+    if let (Some(subject), Some(body)) = (&subject, &text)
+        && subject.as_str().is_empty()
+        && body.as_str().is_empty()
+    {
+        fields.refuse("body", "must not be empty when the subject is empty too");
+    }
+    fields.finish()?;
+    let (Some(target), Some(subject), Some(body)) = (target, subject, text) else {
+        return Err(Problem::internal("a notification without target, subject or body passed its checks"));
+    };
+    let derived = if own_id.is_none() { ids.derived(index) } else { None };
+    let id = own_id
+        .or(derived)
+        .unwrap_or_else(|| NotificationId::generate(&ManualClock::at(asked.now), &*app.chance));
+    let Target { recipient, kind, channel } = target;
+    let canonical = data.map(json::canonical);
+    let notification = NewNotification {
+        id,
+        hash: ContentHash::of(&recipient, &subject, &body, canonical.as_deref()),
+        kind,
+        channel,
+        recipient,
+        subject,
+        body,
+        data: data.map(|raw| raw.get().to_owned()),
+        provenance,
+        enqueued_at,
+    };
+    Ok((notification, derived.is_some()))
+}
+
+/// Whom to tell, with the kind and the channel that are stamped (OB-04).
+struct Target {
+    recipient: Recipient,
+    kind: ChannelKind,
+    channel: Option<ChannelName>,
+}
+
+fn read_target(app: &App, fields: &mut Fields<'_>) -> Option<Target> {
+    match (fields.has("list"), fields.has("to")) {
+        (true, true) => fields.refuse("to", "must not stand beside list"),
+        (false, false) => fields.refuse("list", "is required, or to instead of it"),
+        _ => {}
+    }
+    let list = fields.text("list", |list| ListName::parse(&list));
+    let to = fields.object("to", |to| read_to(app, to)).flatten();
+    let by_list = list.map(|list| {
+        let (kind, channel) = app.catalog.stamp(&list);
+        Target { recipient: Recipient::List(list), kind, channel }
+    });
+    by_list.or(to)
+}
+
+fn read_to(app: &App, to: &mut Fields<'_>) -> Option<Target> {
+    let channel = to.required("channel", |name| match ChannelName::parse(&name) {
+        Ok(name) => app.catalog.channels.get_key_value(&name).ok_or("is not a configured channel".to_owned()),
+        Err(error) => Err(error.to_string()),
+    });
+    let Some((name, settings)) = channel else {
+        // Without the channel's kind the address cannot be judged, only that it is there.
+        let _unjudged = to.required("address", Ok::<_, &str>);
+        return None;
+    };
+    let address = to.required("address", |address| Address::parse(settings.kind, &address))?;
+    let recipient = Recipient::Address { channel: name.clone(), address };
+    Some(Target { recipient, kind: settings.kind, channel: Some(name.clone()) })
+}
+
+fn read_source(source: &mut Fields<'_>) -> Provenance {
+    let mut name = |field: &str| source.text(field, |name| SourceName::parse(&name));
+    Provenance { site: name("site"), instance: name("instance"), script: name("script"), node: name("node") }
+}

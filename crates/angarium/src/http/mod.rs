@@ -1,0 +1,75 @@
+//! The HTTP API: everything outside that talks to the outbox comes through here.
+//!
+//! [`routes`] is the one table of what there is; the router and the OpenAPI document are both built from it.
+//! Around every exchange stands [`exchange`], before the protected routes [`auth`]. [`ingest`] parses into
+//! domain types, so that nothing behind it checks again; [`query`] and [`actions`] ask the store and show what
+//! it says through [`views`]. Whatever fails is a [`problem`].
+//!
+//! Deliberately absent: TLS (a proxy's work, or another listener's), compression, HTTP/2, and any state
+//! between requests but the keys that fitted lately.
+
+mod actions;
+mod admin_key;
+mod auth;
+mod body;
+pub mod dto;
+mod exchange;
+mod fields;
+mod health;
+mod ingest;
+mod keys;
+mod metrics;
+mod openapi;
+mod problem;
+mod query;
+mod routes;
+mod server;
+#[cfg(test)]
+mod tests;
+mod views;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use angarium_domain::chance::Chance;
+use angarium_domain::limits::Limits;
+use angarium_domain::time::Clock;
+use angarium_engine::catalog::Catalog;
+use angarium_engine::wake::Wake;
+use angarium_store::Store;
+
+pub use admin_key::{ADMIN_KEY_NAME, AdminKey, AdminKeyError, ensure_admin_key};
+pub use auth::{Keys, Scope, UnknownScope};
+pub use health::Health;
+pub use metrics::Metrics;
+pub use openapi::openapi_json;
+pub use server::{Bounds, serve};
+
+/// Everything the API needs.
+#[derive(Clone)]
+pub struct App {
+    /// Where notifications are kept.
+    pub store: Arc<Store>,
+    /// Which channels and lists there are.
+    pub catalog: Arc<Catalog>,
+    /// How large things may be.
+    pub limits: Limits,
+    /// How long things may take.
+    pub bounds: Bounds,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes keys and ids; fit for secrets.
+    pub chance: Arc<dyn Chance>,
+    /// Wakes the dispatcher.
+    pub wake: Wake,
+    /// The age from which a notification that is pending or retrying is stuck.
+    pub stuck_after: Duration,
+    /// What the lifecycle says about the process.
+    pub health: Health,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// The keys that fitted lately. Every clone of an app must share them.
+    pub keys: Arc<Keys>,
+}
+
+type Shared = Arc<App>;

@@ -1,0 +1,229 @@
+//! The OpenAPI 3.1 document, built from the table of routes and the shapes in [`super::dto`].
+
+use std::sync::OnceLock;
+
+use axum::http::header;
+use axum::response::IntoResponse;
+use utoipa::ToSchema;
+use utoipa::openapi::path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::schema::{ArrayBuilder, Components, Schema, SchemaType};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{
+    Content, HttpMethod, Info, License, ObjectBuilder, OpenApi, Paths, Ref, RefOr, Required,
+    SecurityRequirement, Type,
+};
+
+use super::dto;
+use super::problem::Code;
+use super::routes::{Access, Answer, Param, Route, Verb, table};
+
+const ABOUT: &str = "Angarium is a durable notification server: what it acknowledges, it has stored, and it \
+can always say what became of it.\n\nEvery refusal and failure is an RFC 9457 problem with a stable `code`. \
+Unknown fields and parameters are refused. An unknown path is answered with 404 `not_found`, a method that a \
+path does not take with 405 `method_not_allowed` and `Allow`. Times are RFC 3339, and UTC in answers.";
+
+const SCHEME: &str = "key";
+
+/// The document as text: indented, and the same for the same program.
+pub fn openapi_json() -> String {
+    let mut text = document_of(&table()).to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// `GET /openapi.json`
+pub(super) async fn document() -> impl IntoResponse {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.get_or_init(openapi_json).as_str())
+}
+
+fn document_of(routes: &[Route]) -> OpenApi {
+    let mut info = Info::new("Angarium", env!("CARGO_PKG_VERSION"));
+    info.description = Some(ABOUT.to_owned());
+    info.license = Some(License::new("Apache-2.0"));
+    let mut paths = Paths::new();
+    for route in routes {
+        let method = match route.verb {
+            Verb::Get => HttpMethod::Get,
+            Verb::Post => HttpMethod::Post,
+            Verb::Delete => HttpMethod::Delete,
+        };
+        paths.add_path_operation(route.path, vec![method], operation(route));
+    }
+    let mut document = OpenApi::new(info, paths);
+    document.components = Some(components());
+    document
+}
+
+fn operation(route: &Route) -> Operation {
+    let mut operation = OperationBuilder::new()
+        .summary(Some(route.summary))
+        .operation_id(Some(operation_id(route)))
+        .parameters(Some(parameters(route)));
+    operation = match route.access {
+        Access::Open => operation,
+        Access::Key(scope) => operation
+            .description(Some(format!("Needs a key with the scope `{scope}`.")))
+            .security(SecurityRequirement::new(SCHEME, [scope.as_str()])),
+        Access::ReadOrLocal => operation
+            .description(Some("Needs a key with the scope `read`, unless it is asked from this machine."))
+            .security(SecurityRequirement::new(SCHEME, ["read"]))
+            .security(SecurityRequirement::default()),
+    };
+    if let Some((name, required)) = route.takes {
+        let required = if required { Required::True } else { Required::False };
+        let body = RequestBodyBuilder::new()
+            .content("application/json", Content::new(Some(reference(name))))
+            .required(Some(required));
+        operation = operation.request_body(Some(body.build()));
+    }
+    let (status, answer) = answer(route.answer);
+    operation = operation.response(status, answer);
+    for (status, problem) in problems(route) {
+        operation = operation.response(status, problem);
+    }
+    operation.build()
+}
+
+/// `get_v1_notifications_id` for `GET /v1/notifications/{id}`.
+fn operation_id(route: &Route) -> String {
+    let verb = match route.verb {
+        Verb::Get => "get",
+        Verb::Post => "post",
+        Verb::Delete => "delete",
+    };
+    let words = route.path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    std::iter::once(verb).chain(words).collect::<Vec<_>>().join("_")
+}
+
+fn parameters(route: &Route) -> Vec<Parameter> {
+    let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path =
+        in_path.map(|name| parameter(name, ParameterIn::Path, "Names the one that is meant.", true));
+    let others = route.params.iter().map(|Param { name, about, header, required }| {
+        let place = if *header { ParameterIn::Header } else { ParameterIn::Query };
+        parameter(name, place, about, *required)
+    });
+    in_path.chain(others).collect()
+}
+
+fn parameter(name: &str, place: ParameterIn, about: &str, required: bool) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(place)
+        .description(Some(about))
+        .required(if required { Required::True } else { Required::False })
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+        .build()
+}
+
+fn answer(answer: Answer) -> (String, Response) {
+    let (status, content) = match answer {
+        Answer::Nothing => return ("204".to_owned(), Response::new("Done.")),
+        Answer::One(status, name) => (status, ("application/json", reference(name))),
+        Answer::Page(name) => (200, ("application/json", page_of(name))),
+        Answer::Text(media) => {
+            let any = ObjectBuilder::new().schema_type(SchemaType::AnyValue).build();
+            (200, (media, RefOr::T(Schema::Object(any))))
+        }
+    };
+    let (media, schema) = content;
+    let response = ResponseBuilder::new().description("As asked.").content(media, Content::new(Some(schema)));
+    (status.to_string(), response.build())
+}
+
+fn page_of(name: &str) -> RefOr<Schema> {
+    let next = ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+        .description(Some("The cursor of the next page; null on the last."));
+    let page = ObjectBuilder::new()
+        .property("items", ArrayBuilder::new().items(reference(name)))
+        .property("next", next)
+        .required("items")
+        .required("next");
+    RefOr::T(Schema::Object(page.build()))
+}
+
+/// One response for each status, that names the codes which come with it.
+fn problems(route: &Route) -> Vec<(String, Response)> {
+    let mut by_status: Vec<(u16, String)> = Vec::new();
+    for code in route.problems() {
+        let line = format!("`{}`: {}", code.as_str(), code.title());
+        match by_status.last_mut() {
+            Some((status, lines)) if *status == code.status() => {
+                lines.push_str("\n\n");
+                lines.push_str(&line);
+            }
+            _ => by_status.push((code.status(), line)),
+        }
+    }
+    let response = |lines: String| {
+        let content = Content::new(Some(reference("Problem")));
+        ResponseBuilder::new().description(lines).content("application/problem+json", content).build()
+    };
+    by_status.into_iter().map(|(status, lines)| (status.to_string(), response(lines))).collect()
+}
+
+fn reference(name: &str) -> RefOr<Schema> {
+    RefOr::Ref(Ref::from_schema_name(name))
+}
+
+fn components() -> Components {
+    let mut components = Components::new();
+    for (name, schema) in [
+        taken::<dto::NewNotification>(),
+        taken::<dto::NewBatch>(),
+        taken::<dto::To>(),
+        taken::<dto::ActionReason>(),
+        taken::<dto::NewKey>(),
+        given::<dto::Accepted>(),
+        given::<dto::BatchAnswer>(),
+        taken::<dto::BatchResult>(),
+        given::<dto::Notification>(),
+        taken::<dto::Source>(),
+        given::<dto::LastError>(),
+        given::<dto::ResolvedTarget>(),
+        given::<dto::Attempt>(),
+        given::<dto::AuditEntry>(),
+        given::<dto::ActionDone>(),
+        given::<dto::Kpis>(),
+        given::<dto::Kpi>(),
+        given::<dto::MadeKey>(),
+        given::<dto::Key>(),
+        given::<dto::Suppression>(),
+        given::<dto::HealthAnswer>(),
+        taken::<dto::ProblemBody>(),
+        taken::<dto::FieldError>(),
+    ] {
+        components.schemas.insert(name, schema);
+    }
+    add_codes(&mut components);
+    let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    components.add_security_scheme(SCHEME, scheme);
+    components
+}
+
+/// What is taken: a member whose value may be null may be missing as well.
+fn taken<T: ToSchema>() -> (String, RefOr<Schema>) {
+    (T::name().into_owned(), T::schema())
+}
+
+/// What is given: every member is present.
+fn given<T: ToSchema>() -> (String, RefOr<Schema>) {
+    let (name, mut schema) = taken::<T>();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        object.required = object.properties.keys().cloned().collect();
+    }
+    (name, schema)
+}
+
+/// The member `code` of a problem is one of those there are.
+fn add_codes(components: &mut Components) {
+    let codes = Code::ALL.iter().map(|code| code.as_str());
+    let one_of_them = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes));
+    if let Some(RefOr::T(Schema::Object(problem))) = components.schemas.get_mut("Problem") {
+        problem.properties.insert("code".to_owned(), one_of_them.build().into());
+    }
+}

@@ -1,0 +1,352 @@
+//! The one table of routes: what is served, who may ask, what it takes and gives. The router and the OpenAPI
+//! document are built from it, so that neither can have what the other has not.
+
+use std::collections::BTreeSet;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, delete, get, post};
+
+use super::auth::{self, Scope};
+use super::problem::Code;
+use super::{Shared, actions, exchange, health, ingest, keys, metrics, openapi, query};
+
+/// The methods there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    Post,
+    Delete,
+}
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Anybody.
+    Open,
+    /// Whoever has a key with this scope.
+    Key(Scope),
+    /// This machine itself, and whoever has a key that may read.
+    ReadOrLocal,
+}
+
+/// What is answered when all is well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing, with 204.
+    Nothing,
+    /// One object of this name.
+    One(u16, &'static str),
+    /// A page of such objects.
+    Page(&'static str),
+    /// Something of this media type.
+    Text(&'static str),
+}
+
+/// A header or a query parameter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Param {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) header: bool,
+    pub(super) required: bool,
+}
+
+/// One route.
+pub(super) struct Route {
+    pub(super) verb: Verb,
+    pub(super) path: &'static str,
+    pub(super) access: Access,
+    pub(super) summary: &'static str,
+    /// The name of the object it takes, and whether it must be there.
+    pub(super) takes: Option<(&'static str, bool)>,
+    pub(super) answer: Answer,
+    pub(super) params: &'static [Param],
+    /// What can go wrong here and not everywhere.
+    own_problems: &'static [Code],
+    handler: fn() -> MethodRouter<Shared>,
+}
+
+impl Route {
+    fn new(
+        verb: Verb,
+        path: &'static str,
+        access: Access,
+        summary: &'static str,
+        handler: fn() -> MethodRouter<Shared>,
+    ) -> Self {
+        Route {
+            verb,
+            path,
+            access,
+            summary,
+            takes: None,
+            answer: Answer::Nothing,
+            params: &[],
+            own_problems: &[],
+            handler,
+        }
+    }
+
+    fn takes(self, name: &'static str, required: bool) -> Self {
+        Route { takes: Some((name, required)), ..self }
+    }
+
+    fn answers(self, answer: Answer) -> Self {
+        Route { answer, ..self }
+    }
+
+    fn with(self, params: &'static [Param]) -> Self {
+        Route { params, ..self }
+    }
+
+    fn refuses(self, own_problems: &'static [Code]) -> Self {
+        Route { own_problems, ..self }
+    }
+
+    /// Everything that can go wrong, in the order of status.
+    pub(super) fn problems(&self) -> BTreeSet<Code> {
+        const EVERYWHERE: [Code; 3] = [Code::UriTooLong, Code::CredentialInUrl, Code::Internal];
+        const WITH_KEY: [Code; 7] = [
+            Code::AuthMissing,
+            Code::AuthInvalid,
+            Code::ScopeDenied,
+            Code::StorageFull,
+            Code::Overloaded,
+            Code::StorageUnavailable,
+            Code::QueryTimeout,
+        ];
+        const WITH_BODY: [Code; 10] = [
+            Code::JsonInvalid,
+            Code::JsonDuplicateKey,
+            Code::JsonTooDeep,
+            Code::NumberOutOfRange,
+            Code::ControlCharacter,
+            Code::BodyIncomplete,
+            Code::BodyTimeout,
+            Code::BodyTooLarge,
+            Code::ContentTypeUnsupported,
+            Code::InvalidRequest,
+        ];
+        let mut codes = BTreeSet::from(EVERYWHERE);
+        if self.access != Access::Open {
+            codes.extend(WITH_KEY);
+        }
+        if self.takes.is_some() {
+            codes.extend(WITH_BODY);
+        }
+        codes.extend(self.own_problems);
+        codes
+    }
+
+    fn guarded(&self, app: &Shared) -> MethodRouter<Shared> {
+        let methods = (self.handler)();
+        match self.access {
+            Access::Open => methods,
+            Access::Key(scope) => methods.route_layer(from_fn_with_state((app.clone(), scope), auth::check)),
+            Access::ReadOrLocal => methods.route_layer(from_fn_with_state(app.clone(), auth::check_metrics)),
+        }
+    }
+}
+
+/// The router over all routes.
+pub(super) fn router(app: Shared) -> Router {
+    let mut router = Router::new();
+    for route in table() {
+        router = router.route(route.path, route.guarded(&app));
+    }
+    router
+        .fallback(exchange::not_found)
+        .method_not_allowed_fallback(exchange::method_not_allowed)
+        .layer(from_fn_with_state(app.clone(), exchange::wrap))
+        .with_state(app)
+}
+
+/// Every route, in the order in which it is documented.
+pub(super) fn table() -> Vec<Route> {
+    [notifications(), operations(), administration(), about()].into_iter().flatten().collect()
+}
+
+fn notifications() -> Vec<Route> {
+    use Scope::{Publish, Read};
+    let gone: &[Code] = &[Code::NotificationNotFound];
+    vec![
+        Route::new(Verb::Post, "/v1/notifications", Access::Key(Publish), "Hand in a notification", || {
+            post(ingest::one)
+        })
+        .takes("NewNotification", true)
+        .with(&[IDEMPOTENCY_KEY])
+        .answers(Answer::One(202, "Accepted"))
+        .refuses(&[Code::IdempotencyKeyInvalid, Code::IdReused]),
+        Route::new(
+            Verb::Post,
+            "/v1/notifications/batch",
+            Access::Key(Publish),
+            "Hand in many notifications in one commit",
+            || post(ingest::batch),
+        )
+        .takes("NewBatch", true)
+        .with(&[IDEMPOTENCY_KEY])
+        .answers(Answer::One(202, "BatchAnswer"))
+        .refuses(&[Code::IdempotencyKeyInvalid, Code::BatchTooLarge]),
+        Route::new(
+            Verb::Get,
+            "/v1/notifications",
+            Access::Key(Read),
+            "List notifications, newest first",
+            || get(query::list),
+        )
+        .with(LIST_PARAMS)
+        .answers(Answer::Page("Notification"))
+        .refuses(&[Code::CursorInvalid, Code::InvalidRequest]),
+        Route::new(Verb::Get, "/v1/notifications/{id}", Access::Key(Read), "Show a notification", || {
+            get(query::show)
+        })
+        .answers(Answer::One(200, "Notification"))
+        .refuses(gone),
+        Route::new(
+            Verb::Get,
+            "/v1/notifications/{id}/attempts",
+            Access::Key(Read),
+            "Show every attempt at delivering a notification",
+            || get(query::attempts),
+        )
+        .answers(Answer::Page("Attempt"))
+        .refuses(gone),
+        Route::new(
+            Verb::Get,
+            "/v1/notifications/{id}/audit",
+            Access::Key(Read),
+            "Show the trail of a notification",
+            || get(query::audit),
+        )
+        .answers(Answer::Page("AuditEntry"))
+        .refuses(gone),
+        Route::new(Verb::Get, "/v1/kpis", Access::Key(Read), "Show the figures of this moment", || {
+            get(query::kpis)
+        })
+        .answers(Answer::One(200, "Kpis"))
+        .refuses(&[Code::InvalidRequest]),
+    ]
+}
+
+fn operations() -> Vec<Route> {
+    use Scope::Operate;
+    let action = |path, summary, own_problems, handler| {
+        Route::new(Verb::Post, path, Access::Key(Operate), summary, handler)
+            .takes("ActionReason", false)
+            .answers(Answer::One(200, "ActionDone"))
+            .refuses(own_problems)
+    };
+    vec![
+        action(
+            "/v1/notifications/{id}/retry",
+            "Try a parked notification again, with a fresh budget",
+            &[Code::NotificationNotFound, Code::NotParked],
+            || post(actions::retry),
+        ),
+        action(
+            "/v1/notifications/{id}/discard",
+            "Give a parked notification up for good",
+            &[Code::NotificationNotFound, Code::NotParked],
+            || post(actions::discard),
+        ),
+        action(
+            "/v1/notifications/{id}/cancel",
+            "Stop a notification that is pending or retrying",
+            &[Code::NotificationNotFound, Code::NotCancellable],
+            || post(actions::cancel),
+        ),
+        Route::new(
+            Verb::Get,
+            "/v1/suppressions",
+            Access::Key(Operate),
+            "List addresses that want no more messages",
+            || get(actions::suppressions),
+        )
+        .answers(Answer::Page("Suppression")),
+        Route::new(
+            Verb::Delete,
+            "/v1/suppressions",
+            Access::Key(Operate),
+            "Let an address have messages again",
+            || delete(actions::lift_suppression),
+        )
+        .with(SUPPRESSION_PARAMS)
+        .refuses(&[Code::SuppressionNotFound, Code::InvalidRequest]),
+    ]
+}
+
+fn administration() -> Vec<Route> {
+    use Scope::Admin;
+    vec![
+        Route::new(Verb::Post, "/v1/keys", Access::Key(Admin), "Make a key", || post(keys::make))
+            .takes("NewKey", true)
+            .answers(Answer::One(201, "MadeKey"))
+            .refuses(&[Code::NameTaken]),
+        Route::new(Verb::Get, "/v1/keys", Access::Key(Admin), "List keys, without their secrets", || {
+            get(keys::list)
+        })
+        .answers(Answer::Page("Key")),
+        Route::new(Verb::Delete, "/v1/keys/{id}", Access::Key(Admin), "Revoke a key, at once", || {
+            delete(keys::revoke)
+        })
+        .refuses(&[Code::KeyNotFound, Code::LastAdmin]),
+    ]
+}
+
+fn about() -> Vec<Route> {
+    vec![
+        Route::new(Verb::Get, "/healthz", Access::Open, "Whether the process lives", || get(health::alive))
+            .answers(Answer::One(200, "HealthAnswer")),
+        Route::new(Verb::Get, "/readyz", Access::Open, "Whether the process should be given work", || {
+            get(health::ready)
+        })
+        .answers(Answer::One(200, "HealthAnswer"))
+        .refuses(&[Code::NotReady]),
+        Route::new(
+            Verb::Get,
+            "/metrics",
+            Access::ReadOrLocal,
+            "Figures for a monitoring system; without a key from this machine, unless through a proxy",
+            || get(metrics::scrape),
+        )
+        .answers(Answer::Text("application/openmetrics-text")),
+        Route::new(Verb::Get, "/openapi.json", Access::Open, "This document", || get(openapi::document))
+            .answers(Answer::Text("application/json")),
+    ]
+}
+
+const fn query_param(name: &'static str, about: &'static str) -> Param {
+    Param { name, about, header: false, required: false }
+}
+
+const IDEMPOTENCY_KEY: Param = Param {
+    name: "Idempotency-Key",
+    about: "1 to 255 visible ASCII characters. A notification without an id of its own gets one that is \
+            derived from the name of the API key, this header, and its place in a batch, so that a resend is \
+            stored once; the answer to a resend carries `Idempotency-Replayed: true`. Where the body has an \
+            id, the id decides and the header is ignored.",
+    header: true,
+    required: false,
+};
+
+const LIST_PARAMS: &[Param] = &[
+    query_param("status", "Only with this status."),
+    query_param("kind", "Only of this kind of channel."),
+    query_param("channel", "Only on this channel."),
+    query_param("list", "Only to this list."),
+    query_param("site", "Only from this site."),
+    query_param("node", "Only from this node of a site."),
+    query_param("q", "Only with this text in the subject, in either case of ASCII letters."),
+    query_param("since", "Only accepted at or after this RFC 3339 time."),
+    query_param("until", "Only accepted before this RFC 3339 time."),
+    query_param("stuck", "`true`: only pending or retrying ones that are older than the configured age."),
+    query_param("cursor", "The `next` of the page before."),
+    query_param("limit", "Items of a page, 1 to 500; 100 if it is not given."),
+];
+
+const SUPPRESSION_PARAMS: &[Param] = &[
+    Param { required: true, ..query_param("channel", "The channel.") },
+    Param { required: true, ..query_param("address", "The address.") },
+];
