@@ -216,8 +216,8 @@ impl Store {
         self.db.read(views::Get { id }).await
     }
 
-    /// Up to `limit` notifications that match, the newest first.
-    pub async fn list(&self, filter: Filter, limit: usize) -> Result<Vec<View>> {
+    /// Up to `limit` notifications that match, the newest first; fewer if their texts are long.
+    pub async fn list(&self, filter: Filter, limit: usize) -> Result<Listing> {
         self.db.read(views::List { filter, limit }).await
     }
 

@@ -401,6 +401,15 @@ pub struct Filter {
     pub before: Option<Key>,
 }
 
+/// One page of notifications, the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The rows.
+    pub items: Vec<View>,
+    /// There are further ones after the last of these.
+    pub more: bool,
+}
+
 impl Key {
     /// The key as the number that stands in a paging cursor.
     pub fn to_cursor(self) -> i64 {

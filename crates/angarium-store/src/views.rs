@@ -8,7 +8,7 @@ use angarium_domain::time::Timestamp;
 use crate::claim::{error_at, targets_of};
 use crate::db::{Op, Row, Tx, Value, params};
 use crate::error::Result;
-use crate::types::{AttemptRecord, AttemptView, Filter, Key, View};
+use crate::types::{AttemptRecord, AttemptView, Filter, Key, Listing, View};
 
 const VIEW: &str = "SELECT n.key, n.id, n.status, n.route, n.kind, n.channel, n.list, n.address,
         c.subject, c.body, c.data, n.retry_count, n.error_class, n.error_detail, n.skip_reason,
@@ -71,6 +71,12 @@ impl Op for Get {
     }
 }
 
+/// The keys of the rows that match; the rows themselves are read one by one, as far as there is room.
+const KEYS: &str = "SELECT n.key FROM notifications n JOIN contents c ON c.key = n.key";
+
+/// A page ends early once its texts have this many bytes, so that it cannot fill the memory.
+const LISTING_BYTES: usize = 8 * 1024 * 1024;
+
 /// Notifications that match, the newest first.
 pub(crate) struct List {
     pub(crate) filter: Filter,
@@ -101,9 +107,9 @@ impl<'a> Conditions<'a> {
 }
 
 impl Op for List {
-    type Output = Vec<View>;
+    type Output = Listing;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<View>> {
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Listing> {
         let filter = &self.filter;
         let pattern = filter.subject.as_deref().map(contains_pattern);
         let mut conditions = Conditions::default();
@@ -126,16 +132,27 @@ impl Op for List {
         conditions.with("n.created_at < ?", filter.until);
         conditions.with("n.due_at IS NOT NULL AND n.created_at < ?", filter.stuck_before);
         conditions.with("n.key < ?", filter.before.map(|key| key.0));
-        let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
-        let sql = format!("{VIEW}{} ORDER BY n.key DESC LIMIT {limit}", conditions.text);
-        let mut views = Vec::new();
-        for (mut view, resolved) in tx.query(&sql, &conditions.values, view_row).await? {
+        let rows = i64::try_from(self.limit).unwrap_or(i64::MAX).saturating_add(1);
+        let sql = format!("{KEYS}{} ORDER BY n.key DESC LIMIT {rows}", conditions.text);
+        let keys = tx.query(&sql, &conditions.values, |row| row.int(0)).await?;
+        let mut page = Listing { items: Vec::new(), more: keys.len() > self.limit };
+        let mut bytes = 0;
+        let one = format!("{VIEW} WHERE n.key = $1");
+        for key in keys.into_iter().take(self.limit) {
+            if bytes >= LISTING_BYTES {
+                page.more = true;
+                break;
+            }
+            let Some((mut view, resolved)) = tx.query_opt(&one, params![key], view_row).await? else {
+                continue;
+            };
             if resolved {
                 view.targets = targets_of(tx, view.key).await?;
             }
-            views.push(view);
+            bytes += view.subject.len() + view.body.len() + view.data.as_ref().map_or(0, String::len);
+            page.items.push(view);
         }
-        Ok(views)
+        Ok(page)
     }
 }
 

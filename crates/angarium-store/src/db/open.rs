@@ -45,11 +45,7 @@ impl ProcessLock {
         let cannot = |error: std::io::Error| {
             StoreError::Unavailable(format!("{} cannot be opened: {error}", lock_path.display()))
         };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
+        let mut file = private(OpenOptions::new().read(true).write(true).create(true).truncate(false))
             .open(&lock_path)
             .map_err(cannot)?;
         match file.try_lock() {
@@ -74,6 +70,13 @@ impl ProcessLock {
     }
 }
 
+/// A file that is made is its owner's alone.
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
 /// The path of a file that stands beside the database: `angarium.db` and `.lock` give `angarium.db.lock`.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -84,6 +87,9 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// Opens the one connection that writes, brings the schema up to date and checks every setting that
 /// durability rests on by reading it back.
 pub(super) fn writer(path: &Path) -> Result<Connection> {
+    // Made here so that nobody else can read it; SQLite gives its log and index the same mode.
+    let made = private(OpenOptions::new().create(true).append(true)).open(path);
+    made.map_err(|error| StoreError::Unavailable(format!("{} cannot be opened: {error}", path.display())))?;
     let connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,

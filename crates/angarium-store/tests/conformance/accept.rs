@@ -14,7 +14,7 @@ pub(crate) async fn a_resend_gets_the_same_answer_and_stores_nothing(db: Databas
     assert_eq!(db.accept(&alarm).await, accepted(&alarm, true));
     let twice = db.store.accept(vec![note("b").build(), note("b").build()], at(0)).await.unwrap();
     assert_eq!(twice, [accepted(&note("b"), false), accepted(&note("b"), true)]);
-    assert_eq!(db.store.list(Filter::default(), 10).await.unwrap().len(), 2);
+    assert_eq!(db.store.list(Filter::default(), 10).await.unwrap().items.len(), 2);
     let claim = db.claim_all(at(0)).await.remove(0);
     db.settle(crate::support::delivered(&claim, at(1))).await;
     let done = Acceptance::Accepted { id: alarm.id(), status: Status::Delivered, duplicate: true };
@@ -30,7 +30,7 @@ pub(crate) async fn a_reused_id_is_refused_and_harms_no_neighbour(db: Database) 
     let refused = Acceptance::IdReused { id: other.id() };
     assert_eq!(answers, [accepted(&note("x"), false), refused, accepted(&note("y"), false)]);
     assert_eq!(db.view(&note("alarm")).await.subject, "about alarm");
-    assert_eq!(db.store.list(Filter::default(), 10).await.unwrap().len(), 3);
+    assert_eq!(db.store.list(Filter::default(), 10).await.unwrap().items.len(), 3);
 }
 
 /// OB-01, OB-03: one durable row with everything that was handed in.
@@ -60,7 +60,7 @@ pub(crate) async fn concurrent_producers_of_one_id_make_one_row(db: Database) {
         first += usize::from(answer == [accepted(&alarm, false)]);
     }
     assert_eq!(first, 1);
-    assert_eq!(db.store.list(Filter::default(), 10).await.unwrap().len(), 1);
+    assert_eq!(db.store.list(Filter::default(), 10).await.unwrap().items.len(), 1);
 }
 
 /// Polls all of them together.
@@ -86,7 +86,14 @@ pub(crate) async fn keys_rise_even_when_the_clock_goes_back(db: Database) {
     db.accept(&note("first").when(at(1000))).await;
     let db = db.reopened().await;
     db.accept(&note("second").when(at(0))).await;
-    let newest_first: Vec<_> =
-        db.store.list(Filter::default(), 10).await.unwrap().into_iter().map(|row| row.subject).collect();
+    let newest_first: Vec<_> = db
+        .store
+        .list(Filter::default(), 10)
+        .await
+        .unwrap()
+        .items
+        .into_iter()
+        .map(|row| row.subject)
+        .collect();
     assert_eq!(newest_first, ["about second", "about first"]);
 }

@@ -8,7 +8,7 @@ use angarium_store::*;
 use crate::support::{Database, at, note, parked, with_scope};
 
 async fn names(db: &Database, filter: Filter) -> String {
-    let rows = db.store.list(filter, 100).await.unwrap();
+    let rows = db.store.list(filter, 100).await.unwrap().items;
     rows.iter().map(|row| row.subject.trim_start_matches("about ").to_owned()).collect::<Vec<_>>().join(" ")
 }
 
@@ -45,12 +45,25 @@ pub(crate) async fn pages_cover_everything_once(db: Database) {
     let mut before = None;
     loop {
         let page = db.store.list(Filter { before, ..Filter::default() }, 10).await.unwrap();
-        let Some(last) = page.last() else { break };
-        before = Some(last.key);
-        seen.extend(page.into_iter().map(|row| row.subject));
+        before = page.items.last().map(|last| last.key);
+        seen.extend(page.items.into_iter().map(|row| row.subject));
+        if !page.more {
+            break;
+        }
     }
     let expected: Vec<_> = (0..25).rev().map(|n| format!("about {n}")).collect();
     assert_eq!(seen, expected);
+}
+
+/// A page of long texts ends early instead of filling the memory, and says that there is more.
+pub(crate) async fn a_page_of_long_texts_is_short(db: Database) {
+    let long = |n: usize| note(&n.to_string()).saying(&"x".repeat(250_000)).build();
+    db.store.accept((0..60).map(long).collect(), at(0)).await.unwrap();
+    let first = db.store.list(Filter::default(), 60).await.unwrap();
+    assert!(first.more && first.items.len() < 40, "{}", first.items.len());
+    let before = first.items.last().map(|last| last.key);
+    let second = db.store.list(Filter { before, ..Filter::default() }, 60).await.unwrap();
+    assert_eq!((first.items.len() + second.items.len(), second.more), (60, false));
 }
 
 /// OB-18, OB-19: the figures of everything, of a site, and of a node within its site.

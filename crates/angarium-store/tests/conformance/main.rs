@@ -59,6 +59,7 @@ conformance! {
     audit::a_failed_audit_write_changes_no_outcome_and_is_made_up_for,
     listing::each_filter,
     listing::pages_cover_everything_once,
+    listing::a_page_of_long_texts_is_short,
     listing::figures_by_site_and_node,
     listing::keys_and_suppressions,
 }

@@ -85,3 +85,17 @@ async fn a_damaged_file_is_found_out() {
     };
     assert!(matches!(sound, Err(StoreError::Corrupt(_))), "{sound:?}");
 }
+
+/// What producers hand in is nobody else's business on the same machine.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_database_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let db = Database::sqlite().await;
+    db.accept(&note("alarm")).await;
+    for suffix in ["", "-wal", "-shm", ".lock"] {
+        let file = format!("{}{suffix}", db.path.display());
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{file}");
+    }
+}

@@ -99,6 +99,7 @@ impl Database {
 pub(crate) struct Note {
     name: String,
     subject: String,
+    body: String,
     recipient: Recipient,
     from: Provenance,
     now: Timestamp,
@@ -108,6 +109,7 @@ pub(crate) fn note(name: &str) -> Note {
     Note {
         name: name.into(),
         subject: format!("about {name}"),
+        body: "it happened".into(),
         recipient: hook("https://a.example/hook"),
         from: Provenance::default(),
         now: at(0),
@@ -141,6 +143,11 @@ impl Note {
         self
     }
 
+    pub(crate) fn saying(mut self, body: &str) -> Self {
+        self.body = body.into();
+        self
+    }
+
     pub(crate) fn from(mut self, site: &str, node: &str) -> Self {
         self.from.site = Some(SourceName::parse(site).unwrap());
         self.from.node = Some(SourceName::parse(node).unwrap());
@@ -155,7 +162,7 @@ impl Note {
     pub(crate) fn build(&self) -> NewNotification {
         let limits = Limits::default();
         let subject = Subject::parse(self.subject.clone(), &limits).unwrap();
-        let body = Body::parse("it happened".into(), &limits).unwrap();
+        let body = Body::parse(self.body.clone(), &limits).unwrap();
         NewNotification {
             id: self.id(),
             hash: ContentHash::of(&self.recipient, &subject, &body, None),

@@ -30,12 +30,12 @@ use angarium_domain::time::SystemClock;
 use tokio::time::{Instant, interval, timeout_at};
 
 use crate::cli::{Exit, Failure};
-use crate::serve::Server;
+use crate::serve::{Server, Signals};
 use api::{Api, Row};
 use cast::Cast;
 use picture::Snapshot;
 use screen::Screen;
-use stage::{Scratch, Signals};
+use stage::Scratch;
 use traffic::Traffic;
 use verdict::{Check, Reckoning};
 

@@ -11,7 +11,6 @@ use angarium_domain::chance::Chance;
 use angarium_domain::text::one_line;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::failed;
@@ -193,28 +192,6 @@ fn quoted(word: &str) -> String {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// The signals that ask the process to end.
-pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    pub(super) fn listen() -> io::Result<Signals> {
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
     }
 }
 

@@ -34,12 +34,11 @@ pub(super) async fn list(
 ) -> Result<Json<Page<Notification>>, Problem> {
     let stuck_before = asked.now.minus(app.stuck_after);
     let (filter, limit) = read_filter(query.as_deref(), stuck_before)?;
-    let mut found = app.store.list(filter, limit + 1).await?;
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let next = if more { found.last().map(|view| to_cursor(view.key)) } else { None };
+    let found = app.store.list(filter, limit).await?;
+    let last = found.items.last().filter(|_| found.more);
+    let next = last.map(|view| to_cursor(view.key));
     let shown = |view: View| views::notification(view, stuck_before);
-    Ok(Json(Page { items: found.into_iter().map(shown).collect(), next }))
+    Ok(Json(Page { items: found.items.into_iter().map(shown).collect(), next }))
 }
 
 fn read_filter(query: Option<&str>, stuck_before: Timestamp) -> Result<(Filter, usize), Problem> {

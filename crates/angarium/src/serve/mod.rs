@@ -236,13 +236,13 @@ fn say(line: &str) {
 }
 
 /// The signals that ask the process to end.
-struct Signals {
+pub(crate) struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
 impl Signals {
-    fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
@@ -250,7 +250,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

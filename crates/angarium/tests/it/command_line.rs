@@ -140,3 +140,13 @@ async fn a_send_can_be_repeated() {
     server.until(&id_of("marker"), "delivered").await;
     assert_eq!(receiver.effects("/hook").len(), 1);
 }
+
+/// The newcomer's first minute ends with status 0 and says why.
+#[test]
+fn the_demo_comes_out_as_it_must() {
+    let demo =
+        std::process::Command::new(env!("CARGO_BIN_EXE_angarium")).args(["demo", "--exit"]).output().unwrap();
+    let said = text(&demo.stdout);
+    assert_eq!(code(&demo), 0, "{said}\n{}", text(&demo.stderr));
+    assert!(said.contains("Everything came out as it must."), "{said}");
+}
