@@ -115,7 +115,7 @@ pub enum OnAmbiguous {
     Retry,
     /// Never send again by itself; an operator decides.
     Park,
-    /// Ask the provider, and park when it cannot tell.
+    /// Ask the provider where it can be asked; where it cannot, or cannot tell, as [`OnAmbiguous::Park`].
     Lookup,
 }
 

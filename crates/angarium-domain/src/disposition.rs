@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use crate::chance::Chance;
-use crate::channel::{OnAmbiguous, OnSuspended};
+use crate::channel::{ChannelSettings, OnAmbiguous, OnSuspended};
 use crate::limits::MAX_INTERRUPTIONS;
 use crate::outcome::{Failure, FailureClass, LastError, Outcome};
 use crate::retry::RetryPolicy;
@@ -40,6 +40,16 @@ pub struct Rules {
     pub on_ambiguous: OnAmbiguous,
     /// What to do while the channel is broken.
     pub on_suspended: OnSuspended,
+}
+
+impl From<&ChannelSettings> for Rules {
+    fn from(settings: &ChannelSettings) -> Self {
+        Rules {
+            retry: settings.retry,
+            on_ambiguous: settings.on_ambiguous,
+            on_suspended: settings.on_suspended,
+        }
+    }
 }
 
 /// What follows for the row or the address.
@@ -120,7 +130,7 @@ pub fn decide(
         FailureClass::PermanentRecipient if failure.suppress => (Next::Park, Scope::SuppressAddress),
         FailureClass::PermanentRecipient | FailureClass::PermanentMessage => (Next::Park, Scope::Unchanged),
         FailureClass::PermanentConfig => suspended(rules, now),
-        FailureClass::Interrupted => (again_at_once(progress, now), Scope::Unchanged),
+        FailureClass::Interrupted => (again_soon(progress, now, chance), Scope::Unchanged),
         FailureClass::Internal => (by_policy(progress, rules, now, chance), Scope::Unchanged),
     };
     let in_doubt = failure.duplicate_risk && rules.on_ambiguous != OnAmbiguous::Retry;
@@ -185,8 +195,15 @@ fn suspended(rules: &Rules, now: Timestamp) -> (Next, Scope) {
     (next, Scope::SuspendChannel(due))
 }
 
-fn again_at_once(progress: Progress, now: Timestamp) -> Next {
-    if progress.interruptions >= MAX_INTERRUPTIONS { Next::Park } else { Next::Again { due: now } }
+/// The first time at once. After that the wait grows and is left to chance, so that of all that was in flight
+/// when a process died, the one that killed it comes to be tried alone.
+fn again_soon(progress: Progress, now: Timestamp, chance: &dyn Chance) -> Next {
+    let deaths = progress.interruptions.saturating_add(1);
+    if deaths >= MAX_INTERRUPTIONS {
+        return Next::Park;
+    }
+    let most = if deaths == 1 { 0.0 } else { f64::from(1u32 << deaths) };
+    Next::Again { due: now.plus(Duration::from_secs_f64(most * chance.unit())) }
 }
 
 #[cfg(test)]
@@ -296,8 +313,14 @@ mod tests {
     #[test]
     fn a_message_that_kills_its_process_is_parked() {
         let progress = |interruptions| Progress { interruptions, ..Progress::default() };
-        let after_deaths = |n| decided(fail(FailureClass::Interrupted), progress(n), &rules()).0;
-        assert_eq!(after_deaths(MAX_INTERRUPTIONS - 1), Next::Again { due: now() });
+        let after_deaths = |n| decided(fail(FailureClass::Interrupted), progress(n - 1), &rules()).0;
+        assert_eq!(after_deaths(1), Next::Again { due: now() });
+        for deaths in 2..MAX_INTERRUPTIONS {
+            let Next::Again { due } = after_deaths(deaths) else {
+                panic!("{deaths} deaths are not too many")
+            };
+            assert!(due > now() && due < after(1 << deaths));
+        }
         assert_eq!(after_deaths(MAX_INTERRUPTIONS), Next::Park);
     }
 

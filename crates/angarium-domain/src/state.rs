@@ -116,6 +116,19 @@ impl SkipReason {
     }
 }
 
+/// The text names no reason for a skip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("names no reason for a skip")]
+pub struct UnknownReason;
+
+impl FromStr for SkipReason {
+    type Err = UnknownReason;
+
+    fn from_str(text: &str) -> Result<Self, UnknownReason> {
+        SkipReason::ALL.into_iter().find(|reason| reason.as_str() == text).ok_or(UnknownReason)
+    }
+}
+
 /// Where a notification is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {

@@ -2,6 +2,8 @@
 //! out whom it goes to, send, decide what follows.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use angarium_domain::adapter::{Adapter, Delivery, Message};
 use angarium_domain::address::Address;
@@ -11,7 +13,7 @@ use angarium_domain::disposition::{Rules, Scope, decide};
 use angarium_domain::outcome::{Failure, FailureClass, LastError, Outcome};
 use angarium_domain::text::ChannelName;
 use angarium_domain::time::{Clock, Timestamp};
-use angarium_store::{AttemptRecord, Claim, Payload, ScopeChange, Settlement, Store, StoreError};
+use angarium_store::{AttemptRecord, Claim, Payload, ScopeChange, ScopedLane, Settlement, Store, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::catalog::Catalog;
@@ -30,7 +32,12 @@ pub(crate) struct Context {
     pub(crate) leases: Arc<Leases>,
     pub(crate) node: String,
     pub(crate) observer: Observer,
+    /// Nothing new is to be begun.
+    pub(crate) stopping: AtomicBool,
 }
+
+/// How long a row is left alone that could not be read.
+const LEFT_ALONE: Duration = Duration::from_secs(5);
 
 /// Permits over all and of the channel, from which a list may borrow to send to several members at once.
 pub(crate) type Spare = (Arc<Semaphore>, Arc<Semaphore>);
@@ -44,18 +51,19 @@ pub(crate) struct Way {
 
 impl Way {
     pub(crate) fn rules(&self) -> Rules {
-        let ChannelSettings { retry, on_ambiguous, on_suspended, .. } = self.settings;
-        Rules { retry, on_ambiguous, on_suspended }
+        Rules::from(&self.settings)
     }
 }
 
 /// Why nothing is sent.
 pub(crate) enum Stop {
-    /// The claim no longer stands; somebody else decides.
+    /// The claim no longer stands, or cannot be relied on; whoever claims next decides.
     Lost,
+    /// The list is on another channel by now; the row goes back to be claimed from that one's lane.
+    Moved,
     /// The notification is parked without a try.
     Park(LastError),
-    /// The database did not answer; the claim is given back.
+    /// The database did not answer; the row goes back and is left alone for a while.
     Store(StoreError),
 }
 
@@ -76,18 +84,24 @@ impl Context {
             Ok(settlement) => return Some(settlement),
             Err(stop) => stop,
         };
-        match stop {
-            Stop::Park(error) => self.without_a_try(claim, error),
+        let now = self.clock.now();
+        let not_before = match stop {
+            Stop::Park(error) => return self.without_a_try(claim, error),
+            Stop::Moved => now,
             Stop::Lost => {
-                tracing::info!(notification.id = %claim.id, "a claim was lost before anything was sent");
-                None
+                tracing::info!(notification.id = %claim.id, "a claim was dropped before anything was sent");
+                now
             }
             Stop::Store(error) => {
                 tracing::warn!(notification.id = %claim.id, store.error = %error, "a notification could not be read");
-                let _the_lease_ends_by_itself = self.store.release(vec![(claim.key, claim.generation)]).await;
-                None
+                now.plus(LEFT_ALONE)
             }
+        };
+        // Nothing was sent. If this fails, the lease ends by itself.
+        if let Err(error) = self.store.release(claim, not_before).await {
+            tracing::warn!(notification.id = %claim.id, store.error = %error, "a claim could not be given back");
         }
+        None
     }
 
     async fn attempt(self: &Arc<Self>, claim: &Claim, spare: Spare) -> Result<Settlement, Stop> {
@@ -145,7 +159,7 @@ impl Context {
         };
         let scope = ScopeChange {
             scope: follows.scope,
-            lane: claim.lane,
+            lane: ScopedLane::Key(claim.lane),
             channel: Some(way.channel.clone()),
             address: (follows.scope == Scope::SuppressAddress).then(|| address.as_str().to_owned()),
             reason: error.as_ref().map(|error| error.detail.clone()).unwrap_or_default(),
@@ -202,13 +216,17 @@ impl Context {
     /// The last look before the first byte: is the lease still to be trusted, and, where a second send would
     /// be worse than none, does the store know that we are about to send?
     pub(crate) async fn last_look(&self, claim: &Claim, way: &Way) -> Result<(), Stop> {
+        let trusted = || self.leases.trusts(claim, self.clock.monotonic());
+        if !trusted() {
+            return Err(Stop::Lost);
+        }
         let marked = match way.settings.on_ambiguous {
             OnAmbiguous::Retry => true,
             OnAmbiguous::Park | OnAmbiguous::Lookup => {
                 self.store.mark_on_wire(claim, self.clock.now()).await?
             }
         };
-        if marked && self.leases.trusts(claim, self.clock.monotonic()) { Ok(()) } else { Err(Stop::Lost) }
+        if marked && trusted() { Ok(()) } else { Err(Stop::Lost) }
     }
 
     /// One call of the adapter, observed.

@@ -6,20 +6,21 @@
 //! node) takes back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use angarium_domain::chance::Chance;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::outcome::FailureClass;
 use angarium_domain::time::{Clock, Timestamp};
-use angarium_store::{Claim, Store, StoreError};
+use angarium_store::{Claim, Settlement, Store, StoreError};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::catalog::Catalog;
 use crate::delivery::Context;
 use crate::leases::Leases;
-use crate::permits::Permits;
+use crate::permits::{Permit, Permits};
 use crate::registry::Registry;
 use crate::settler::{self, Done, Finished};
 use crate::wake::Wake;
@@ -63,7 +64,9 @@ pub struct Parts {
 pub struct Dispatcher {
     stop: watch::Sender<bool>,
     main: JoinHandle<()>,
+    settler: JoinHandle<()>,
     helpers: JoinSet<()>,
+    context: Arc<Context>,
 }
 
 impl Dispatcher {
@@ -79,6 +82,7 @@ impl Dispatcher {
             leases: Arc::new(Leases::default()),
             node: settings.node.clone(),
             observer: parts.observer,
+            stopping: AtomicBool::new(false),
         });
         let taken_back = recovery::take_back(&context, Timestamp::LAST).await?;
         if taken_back > 0 {
@@ -87,18 +91,14 @@ impl Dispatcher {
         let (stop, stopped) = watch::channel(false);
         let (finished, settlements) = mpsc::channel(settings.max_parallel_deliveries.max(1));
         let (done, ended) = mpsc::unbounded_channel();
+        let (store, leases) = (Arc::clone(&context.store), Arc::clone(&context.leases));
+        let settler = tokio::spawn(settler::run(store, leases, settlements, done));
         let mut helpers = JoinSet::new();
-        helpers.spawn(settler::run(
-            Arc::clone(&context.store),
-            Arc::clone(&context.leases),
-            settlements,
-            done,
-        ));
         helpers.spawn(keep_leases(Arc::clone(&context), settings.lease));
         helpers.spawn(audit_job::run(Arc::clone(&context.store), Duration::from_secs(30)));
         let worker = Worker {
             permits: Permits::new(settings.max_parallel_deliveries.max(1)),
-            context,
+            context: Arc::clone(&context),
             settings,
             wake: parts.wake,
             finished,
@@ -106,13 +106,14 @@ impl Dispatcher {
             deliveries: JoinSet::new(),
         };
         let main = tokio::spawn(worker.run(stopped));
-        Ok(Dispatcher { stop, main, helpers })
+        Ok(Dispatcher { stop, main, settler, helpers, context })
     }
 
     /// Waits until the dispatcher ends by itself, which it must not.
     pub async fn ended(&mut self) {
         tokio::select! {
             _ = &mut self.main => {}
+            _ = &mut self.settler => {}
             _ = self.helpers.join_next() => {}
         }
     }
@@ -120,16 +121,32 @@ impl Dispatcher {
     /// Claims nothing more and waits until what is in flight is settled, but no longer than `grace`. Says
     /// whether all of it was.
     pub async fn stop(mut self, grace: Duration) -> bool {
+        self.context.stopping.store(true, Ordering::Relaxed);
         let _it_ended_already = self.stop.send(true);
         let in_time = tokio::time::timeout(grace, &mut self.main).await.is_ok();
         if !in_time {
             self.main.abort();
             let _it_was_cut_off = (&mut self.main).await;
         }
+        // Outcomes that are known are still written, unless the database does not take them.
+        if tokio::time::timeout(LAST_OUTCOMES, &mut self.settler).await.is_err() {
+            self.settler.abort();
+        }
         self.helpers.shutdown().await;
         in_time
     }
 }
+
+impl Drop for Dispatcher {
+    /// A hard stop: whatever is under way is cut off where it stands.
+    fn drop(&mut self) {
+        self.main.abort();
+        self.settler.abort();
+    }
+}
+
+/// How long a stop waits for outcomes that are known but not written.
+const LAST_OUTCOMES: Duration = Duration::from_secs(2);
 
 /// Renews what is held and takes back what others lost, three times a lease. On the way it notices when
 /// somebody sets the clock: what is due follows the wall clock, so that an operator should know.
@@ -163,6 +180,30 @@ fn clock_step(before: (Timestamp, Duration), now: (Timestamp, Duration)) -> (Dur
     (now.0.since(expected), expected.since(now.0))
 }
 
+/// A delivery under way. However it ends, by a panic too, its permit and its lease are given up.
+struct Underway {
+    finished: mpsc::Sender<Finished>,
+    held: Option<(Claim, Permit)>,
+}
+
+impl Underway {
+    fn finish(&mut self, settlement: Option<Settlement>) {
+        if let Some((claim, permit)) = self.held.take() {
+            // There is room for as many as there are permits.
+            let _the_settler_is_gone = self.finished.try_send(Finished { claim, permit, settlement });
+        }
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        if let Some((claim, _)) = &self.held {
+            tracing::warn!(notification.id = %claim.id, "a delivery was cut off; its lease ends by itself");
+        }
+        self.finish(None);
+    }
+}
+
 struct Worker {
     context: Arc<Context>,
     settings: Settings,
@@ -176,7 +217,7 @@ struct Worker {
 impl Worker {
     async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         while !*stopped.borrow() {
-            let wait = match self.fill().await {
+            let wait = match self.fill(&stopped).await {
                 Ok(next_look) => self.until(next_look),
                 Err(error) => {
                     tracing::error!(store.error = %error, "due notifications could not be claimed");
@@ -204,42 +245,46 @@ impl Worker {
     }
 
     /// Claims as much as there are permits for and starts delivering it. Says when to look again at the latest.
-    async fn fill(&mut self) -> Result<Option<Timestamp>, StoreError> {
+    async fn fill(&mut self, stopped: &watch::Receiver<bool>) -> Result<Option<Timestamp>, StoreError> {
         loop {
-            let waiting = self.context.store.waiting_lanes().await?;
             let now = self.context.clock.now();
+            let waiting = self.context.store.waiting_lanes(now).await?;
             let plan = self.permits.plan(waiting, &self.context.catalog, now);
-            if plan.quotas.is_empty() {
+            if plan.quotas.is_empty() || *stopped.borrow() {
                 return Ok(plan.next_look);
             }
             let asked = self.context.clock.monotonic();
             let claims =
                 self.context.store.claim(plan.quotas, &self.settings.node, now, self.settings.lease).await?;
-            if claims.is_empty() {
-                return Ok(plan.next_look);
-            }
+            let mut started = false;
             for claim in claims {
                 self.context.leases.hold(&claim, asked, self.settings.lease);
-                self.start(claim).await;
+                started |= self.start(claim).await;
+            }
+            if !started {
+                return Ok(plan.next_look);
             }
             self.take_in_all();
         }
     }
 
-    async fn start(&mut self, claim: Claim) {
+    /// Starts the delivery of a claim; false if there was no permit for it after all.
+    async fn start(&mut self, claim: Claim) -> bool {
         let channel = claim.channel.as_ref().map_or("", |name| name.as_str()).to_owned();
         let Some(permit) = self.permits.take(claim.lane, &channel, &self.context.catalog) else {
             self.context.leases.forget(claim.key, claim.generation);
             let _the_lease_ends_by_itself =
-                self.context.store.release(vec![(claim.key, claim.generation)]).await;
-            return;
+                self.context.store.release(&claim, self.context.clock.now()).await;
+            return false;
         };
         let spare = self.permits.shared(&channel, &self.context.catalog);
-        let (context, finished) = (Arc::clone(&self.context), self.finished.clone());
+        let context = Arc::clone(&self.context);
+        let mut delivery = Underway { finished: self.finished.clone(), held: Some((claim.clone(), permit)) };
         self.deliveries.spawn(async move {
             let settlement = context.deliver(&claim, spare).await;
-            let _the_settler_is_gone = finished.send(Finished { claim, permit, settlement }).await;
+            delivery.finish(settlement);
         });
+        true
     }
 
     fn take_in(&mut self, done: Done) {

@@ -4,6 +4,7 @@
 //! where permits can be spared. What became of a group is written as soon as it is known.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use angarium_domain::adapter::{Delivery, Message};
 use angarium_domain::address::Address;
@@ -11,11 +12,14 @@ use angarium_domain::disposition::{Scope, decide};
 use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 use angarium_domain::targets::{RollUp, TargetState, roll_up};
 use angarium_domain::time::Timestamp;
-use angarium_store::{AttemptRecord, Claim, Payload, ScopeChange, Settlement, Target, TargetResult};
+use angarium_store::{
+    AttemptRecord, Claim, LaneName, Payload, ScopeChange, ScopedLane, Settlement, Target, TargetResult,
+};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use crate::delivery::{Context, Spare, Stop, Way, park, record, suppressed};
+use crate::settler::until_written;
 
 /// Sends to every member that is due, and rolls up what becomes of them.
 pub(crate) async fn attempt(
@@ -29,26 +33,27 @@ pub(crate) async fn attempt(
     let (way, mut targets) = members(context, claim, payload, name).await?;
     let way = Arc::new(way);
     let started_at = context.clock.now();
-    let mut round =
-        Round { scopes: Vec::new(), told: Vec::new(), first_failure: None, provider_message_id: None };
-    round.refuse_suppressed(context, claim, &mut targets).await?;
+    let mut round = Round::default();
+    round.refuse_suppressed(context, claim, &mut targets).await;
+    heed_receivers(&mut targets);
     let groups = due_groups(&targets, way.adapter.addresses_per_send(), started_at);
     if !groups.is_empty() {
         context.last_look(claim, &way).await?;
     }
+    // From here on something may have been sent: whatever goes wrong, what is known is written and settled.
     let mut under_way = JoinSet::new();
     for (n, group) in groups.into_iter().enumerate() {
         // The claim's own permit carries the first group; further ones side by side need permits of their own.
         while under_way.len() >= way.settings.max_parallel_per_receiver.max(1) {
-            round.take_in(context, claim, &way, &mut targets, under_way.join_next().await).await?;
+            round.take_in(context, claim, &way, &mut targets, under_way.join_next().await).await;
         }
         let borrowed = if n == 0 { None } else { borrow(&spare) };
         if n > 0 && borrowed.is_none() {
             while let Some(ended) = under_way.join_next().await {
-                round.take_in(context, claim, &way, &mut targets, Some(ended)).await?;
+                round.take_in(context, claim, &way, &mut targets, Some(ended)).await;
             }
         }
-        if n > 0 && !still_stands(context, claim).await? {
+        if n > 0 && !may_go_on(context, claim).await {
             break;
         }
         let delivery = delivery_to(&way, &message, &targets, &group, context.clock.now());
@@ -60,9 +65,9 @@ pub(crate) async fn attempt(
         });
     }
     while let Some(ended) = under_way.join_next().await {
-        round.take_in(context, claim, &way, &mut targets, Some(ended)).await?;
+        round.take_in(context, claim, &way, &mut targets, Some(ended)).await;
     }
-    round.settlement(context, claim, &targets, started_at)
+    round.settlement(context, claim, &way, &targets, started_at)
 }
 
 /// The way out and the members: those written down at the first attempt, or, at the first attempt, those that
@@ -83,23 +88,38 @@ async fn members(
         .list(name)
         .ok_or_else(|| park(FailureClass::PermanentConfig, format!("list not found: {name}")))?;
     let way = context.way(&list.channel)?;
-    let addresses = list.members.iter().map(|member| member.as_str().to_owned()).collect();
-    if !context.store.resolve(claim, settings.kind, &list.channel, addresses, context.clock.now()).await? {
+    let members = list.members.clone();
+    if !context.store.resolve(claim, settings.kind, &list.channel, members, context.clock.now()).await? {
         return Err(Stop::Lost);
+    }
+    // Permits were taken, and waits looked at, for the channel that the row was stamped with.
+    if claim.channel.as_ref() != Some(&list.channel) {
+        return Err(Stop::Moved);
     }
     let resolved = context.store.load(claim).await?.ok_or(Stop::Lost)?;
     Ok((way, resolved.targets))
 }
 
-/// A long list takes its time: between groups it may have been cancelled, or the lease lost.
-async fn still_stands(context: &Context, claim: &Claim) -> Result<bool, Stop> {
-    let trusted = context.leases.trusts(claim, context.clock.monotonic());
-    Ok(trusted && context.store.load(claim).await?.is_some())
+/// A long list takes its time: between groups it may have been cancelled, the lease lost, the stop begun. If
+/// the store cannot tell, the rest waits for another attempt.
+async fn may_go_on(context: &Context, claim: &Claim) -> bool {
+    !context.stopping.load(Ordering::Relaxed)
+        && context.leases.trusts(claim, context.clock.monotonic())
+        && context.store.stands(claim).await.unwrap_or(false)
 }
 
 fn borrow((overall, channel): &Spare) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
     let overall = Arc::clone(overall).try_acquire_owned().ok()?;
     Some((overall, Arc::clone(channel).try_acquire_owned().ok()?))
+}
+
+/// A member whose receiver asked to be left alone is due no sooner than that.
+fn heed_receivers(targets: &mut [Target]) {
+    for target in targets {
+        if let TargetState::Waiting { due, .. } = &mut target.state {
+            *due = (*due).max(target.waits_until);
+        }
+    }
 }
 
 /// Places of the members that are due, in groups of at most `size`.
@@ -133,21 +153,19 @@ fn delivery_to(
 type Ended = Option<Result<(Vec<usize>, Vec<Outcome>), tokio::task::JoinError>>;
 
 /// What one attempt at a list has led to so far.
+#[derive(Default)]
 struct Round {
     scopes: Vec<ScopeChange>,
     told: Vec<serde_json::Value>,
+    accepted: usize,
+    slow: usize,
     first_failure: Option<Failure>,
     provider_message_id: Option<String>,
 }
 
 impl Round {
     /// Members that want no more messages are refused without a try.
-    async fn refuse_suppressed(
-        &mut self,
-        context: &Context,
-        claim: &Claim,
-        targets: &mut [Target],
-    ) -> Result<(), Stop> {
+    async fn refuse_suppressed(&mut self, context: &Context, claim: &Claim, targets: &mut [Target]) {
         let mut results = Vec::new();
         for target in targets.iter_mut().filter(|target| matches!(target.state, TargetState::Waiting { .. }))
         {
@@ -157,10 +175,7 @@ impl Round {
             results.push(result_of(target, None));
             self.tell(target, &Outcome::Failed(failure));
         }
-        if !results.is_empty() {
-            context.store.settle_targets(claim, results).await?;
-        }
-        Ok(())
+        write(context, claim, results).await;
     }
 
     /// Decides what follows for each member of a group that was sent to, and writes it.
@@ -171,8 +186,15 @@ impl Round {
         way: &Way,
         targets: &mut [Target],
         ended: Ended,
-    ) -> Result<(), Stop> {
-        let Some(Ok((group, outcomes))) = ended else { return Ok(()) };
+    ) {
+        let (group, outcomes) = match ended {
+            Some(Ok(sent)) => sent,
+            Some(Err(error)) => {
+                tracing::error!(notification.id = %claim.id, cause = %error, "sending to members of a list broke off");
+                return;
+            }
+            None => return,
+        };
         let now = context.clock.now();
         let mut results = Vec::new();
         for (place, outcome) in group.into_iter().zip(outcomes) {
@@ -189,21 +211,50 @@ impl Round {
             results.push(result_of(target, provider_id));
             self.tell(target, &outcome);
         }
-        Ok(context.store.settle_targets(claim, results).await?)
+        write(context, claim, results).await;
     }
 
-    /// A lane is one list's; what one member's receiver wants does not hold up the other members. What holds
-    /// for the whole channel, or for the address for good, does go further.
+    /// What follows beyond the member itself: for the receiver behind it, its address, or the whole channel.
+    /// How the list's own lane does is judged at the end.
     fn widen(&mut self, scope: Scope, claim: &Claim, way: &Way, target: &Target, reason: Option<&str>) {
-        if matches!(scope, Scope::ChannelWaits(_) | Scope::SuspendChannel(_) | Scope::SuppressAddress) {
-            self.scopes.push(ScopeChange {
-                scope,
-                lane: claim.lane,
-                channel: Some(way.channel.clone()),
-                address: Some(target.address.clone()),
-                reason: reason.unwrap_or_default().to_owned(),
-            });
-        }
+        let lane = match scope {
+            Scope::Unchanged => return,
+            Scope::Healthy => {
+                self.accepted += 1;
+                return;
+            }
+            Scope::SlowLane => {
+                self.slow += 1;
+                return;
+            }
+            Scope::LaneWaits(_) => {
+                let address = Address::stored(way.settings.kind, target.address.clone());
+                let receiver = address.receiver().to_owned();
+                ScopedLane::Name(LaneName { channel: way.channel.as_str().to_owned(), receiver })
+            }
+            Scope::ChannelWaits(_) | Scope::SuspendChannel(_) | Scope::SuppressAddress => {
+                ScopedLane::Key(claim.lane)
+            }
+        };
+        self.scopes.push(ScopeChange {
+            scope,
+            lane,
+            channel: Some(way.channel.clone()),
+            address: Some(target.address.clone()),
+            reason: reason.unwrap_or_default().to_owned(),
+        });
+    }
+
+    /// A list whose members all had trouble is slow; one of whom any took the message is not.
+    fn health(&self, claim: &Claim, way: &Way) -> Option<ScopeChange> {
+        let scope = match (self.accepted, self.slow) {
+            (0, 0) => return None,
+            (0, _) => Scope::SlowLane,
+            _ => Scope::Healthy,
+        };
+        let channel = Some(way.channel.clone());
+        let lane = ScopedLane::Key(claim.lane);
+        Some(ScopeChange { scope, lane, channel, address: None, reason: String::new() })
     }
 
     fn tell(&mut self, target: &Target, outcome: &Outcome) {
@@ -224,13 +275,15 @@ impl Round {
     }
 
     fn settlement(
-        self,
+        mut self,
         context: &Context,
         claim: &Claim,
+        way: &Way,
         targets: &[Target],
         started_at: Timestamp,
     ) -> Result<Settlement, Stop> {
         let now = context.clock.now();
+        self.scopes.extend(self.health(claim, way));
         let rolled = roll_up(targets.iter().map(|target| (target.address.as_str(), &target.state)));
         let mut progress = claim.progress;
         progress.interruptions = 0;
@@ -262,6 +315,13 @@ impl Round {
             provider_message_id: self.provider_message_id,
             scopes: self.scopes,
         })
+    }
+}
+
+/// Writes how members fared, however often that has to be tried.
+async fn write(context: &Context, claim: &Claim, results: Vec<TargetResult>) {
+    if !results.is_empty() {
+        until_written(|| context.store.settle_targets(claim, results.clone())).await;
     }
 }
 

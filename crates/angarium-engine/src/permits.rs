@@ -18,6 +18,9 @@ use crate::catalog::Catalog;
 /// After so many failures in a row a lane counts as slow.
 const SLOW_AFTER: u32 = 3;
 
+/// Lanes of which it is remembered how their receivers did; beyond this all are given a fresh start.
+const REMEMBERED_LANES: usize = 10_000;
+
 /// A place in flight. Given back by dropping it.
 pub(crate) struct Permit {
     _overall: OwnedSemaphorePermit,
@@ -114,7 +117,8 @@ impl Permits {
         Plan { quotas, next_look }
     }
 
-    /// Takes a permit for a claim from this lane. The plan made sure that there is one.
+    /// Takes a permit for a claim from this lane. The plan saw to it that there is one, unless a list has borrowed
+    /// it meanwhile.
     pub(crate) fn take(&mut self, lane: LaneKey, channel: &str, catalog: &Catalog) -> Option<Permit> {
         let channel = Arc::clone(self.channel(channel, &settings_of(catalog, channel)));
         let overall = Arc::clone(&self.overall).try_acquire_owned().ok()?;
@@ -134,6 +138,9 @@ impl Permits {
         }
         if known.in_flight == 0 && known.failures == 0 {
             self.lanes.remove(&lane);
+        }
+        if self.lanes.len() > REMEMBERED_LANES {
+            self.lanes.retain(|_, lane| lane.in_flight > 0);
         }
     }
 

@@ -37,7 +37,7 @@ fn interrupted(
     ended_by: Timestamp,
     now: Timestamp,
 ) -> Option<Settlement> {
-    let Abandoned { claim, node, on_wire } = lost;
+    let Abandoned { claim, node, on_wire, claimed_at } = lost;
     let rules = context.catalog.rules(claim.channel.as_ref(), claim.kind);
     let detail =
         format!("node {node} ended while it held this notification; whether it was sent is not known");
@@ -54,7 +54,7 @@ fn interrupted(
         generation: claim.generation,
         lease_ended_by: Some(ended_by),
         attempt: Some(AttemptRecord {
-            started_at: now,
+            started_at: claimed_at,
             ended_at: now,
             node,
             class: Some(failure.class),

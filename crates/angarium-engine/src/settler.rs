@@ -1,11 +1,12 @@
-//! Outcomes are written in batches: whatever is known now shares one commit. A permit comes back only when its
-//! outcome is durable, so that a database that takes no outcomes soon stops the sending as well.
+//! Outcomes are written in batches: whatever is known now shares one commit. A claim's permit comes back only when
+//! its outcome is durable, so that a database that takes no outcomes soon stops the sending as well.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use angarium_domain::disposition::Scope;
-use angarium_store::{Claim, LaneKey, Settled, Settlement, Store};
+use angarium_store::{Claim, LaneKey, Settled, Settlement, Store, StoreError};
 use tokio::sync::mpsc;
 
 use crate::leases::Leases;
@@ -55,18 +56,34 @@ pub(crate) async fn run(
 
 /// Writes a batch, however often that has to be tried.
 async fn write(store: &Store, settlements: Vec<Settlement>) {
+    let settled = until_written(|| store.settle(settlements.clone())).await;
+    for (settlement, became) in settlements.iter().zip(settled) {
+        let id = settlement.id;
+        match became {
+            Settled::Applied | Settled::Superseded => {}
+            Settled::Late => {
+                tracing::info!(notification.id = %id, "an outcome came in after its claim had ended")
+            }
+            Settled::LateDelivered => {
+                tracing::info!(notification.id = %id, "a success came in after its claim had ended, and counts");
+            }
+            // The store has said why.
+            Settled::Gone | Settled::Failed => {}
+        }
+    }
+}
+
+/// Tries until the database takes it: what is known about a send must not be forgotten while the process lives.
+pub(crate) async fn until_written<T, F>(mut attempt: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
     let mut wait = BACKOFF.0;
     loop {
-        match store.settle(settlements.clone()).await {
-            Ok(settled) => {
-                let late = settled.iter().filter(|one| !matches!(one, Settled::Applied)).count();
-                if late > 0 {
-                    tracing::info!(outcomes.late = late, "outcomes came in after their claims had ended");
-                }
-                return;
-            }
+        match attempt().await {
+            Ok(written) => return written,
             Err(error) => {
-                tracing::error!(store.error = %error, outcomes.waiting = settlements.len(), "outcomes cannot be written; trying again");
+                tracing::error!(store.error = %error, "outcomes cannot be written; trying again");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(BACKOFF.1);
             }

@@ -7,7 +7,7 @@ use angarium_domain::time::Timestamp;
 
 use crate::audit::{self, Fact};
 use crate::db::{Op, Tx, params};
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 use crate::lanes;
 use crate::types::{Acceptance, Key, LaneKey, LaneName, NewNotification};
 
@@ -43,7 +43,7 @@ impl Op for Accept {
     type Output = Accepted;
 
     fn weight(&self) -> usize {
-        self.items.len() * 4
+        self.items.len() * 4 + self.items.iter().map(|(_, item)| item.text_bytes()).sum::<usize>() / 4096
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Accepted> {
@@ -54,13 +54,13 @@ impl Op for Accept {
             let lanes_before = looked_up.len();
             tx.savepoint().await?;
             let stored = self.store_one(tx, *key, item, *known, &mut looked_up).await;
-            tx.close_savepoint(stored.is_ok()).await?;
-            let acceptance = match stored {
-                Err(StoreError::Statement(detail)) => {
+            let acceptance = match tx.close_savepoint(stored).await? {
+                Err(error) if error.concerns_the_database() => return Err(error),
+                Err(error) => {
                     looked_up.truncate(lanes_before);
-                    Acceptance::Failed { id: item.id, detail }
+                    Acceptance::Failed { id: item.id, detail: error.to_string() }
                 }
-                other => other?,
+                Ok(acceptance) => acceptance,
             };
             if matches!(acceptance, Acceptance::Accepted { duplicate: false, .. }) {
                 facts.push(Fact::accepted(*key, item.id, self.now));
@@ -163,9 +163,8 @@ async fn insert(
 /// The lane of a notification is stamped when it is accepted.
 pub(crate) fn lane_of(item: &NewNotification) -> LaneName {
     let channel = item.channel.as_ref().map_or("", |channel| channel.as_str()).to_owned();
-    let receiver = match &item.recipient {
-        Recipient::List(list) => format!("list:{list}"),
-        Recipient::Address { address, .. } => address.receiver().to_owned(),
-    };
-    LaneName { channel, receiver }
+    match &item.recipient {
+        Recipient::List(list) => LaneName::of_list(&channel, list.as_str()),
+        Recipient::Address { address, .. } => LaneName { channel, receiver: address.receiver().to_owned() },
+    }
 }

@@ -2,12 +2,13 @@
 //! the guarded update decides races, and its row count is the answer.
 
 use angarium_domain::id::NotificationId;
-use angarium_domain::state::Status;
+use angarium_domain::state::{SkipReason, State, Status};
 use angarium_domain::time::Timestamp;
 
 use crate::audit::{self, Fact, RecordedAction};
-use crate::db::{Op, Tx, params};
-use crate::error::Result;
+use crate::claim::error_at;
+use crate::db::{Op, Row, Tx, params};
+use crate::error::{Result, StoreError};
 use crate::types::{Action, ActionOutcome, ActionRequest, Key};
 
 /// Does one action.
@@ -16,27 +17,23 @@ pub(crate) struct Act {
     pub(crate) now: Timestamp,
 }
 
-const FIND: &str = "SELECT n.key, n.status, n.lease_until IS NOT NULL FROM ids i JOIN notifications n ON n.key = i.key WHERE i.id = $1";
+const FIND: &str =
+    "SELECT n.key, n.lease_until IS NOT NULL, n.status, n.due_at, n.completed_at, n.error_class,
+        n.error_detail, n.skip_reason
+    FROM ids i JOIN notifications n ON n.key = i.key WHERE i.id = $1";
 
-/// A parked one starts afresh: no count, no budget used, due now.
-const RETRY: &str =
-    "UPDATE notifications SET status = 'pending', due_at = $2, budget_used = 0, retry_count = 0,
-        interruptions = 0, completed_at = NULL, facts = facts + 1, audited = audited + 1
-    WHERE key = $1 AND status = 'parked'";
-/// Addresses of its list that were given up are tried again; those that took it are not.
+/// Writes the state that follows. The generation moves on, so that an attempt under way can no longer settle,
+/// and the counts start afresh; only a live or a parked row is ever touched.
+const CHANGE: &str = "UPDATE notifications SET status = $3, due_at = $4, completed_at = $5, skip_reason = $6,
+        budget_used = 0, retry_count = CASE WHEN $3 = 'pending' THEN 0 ELSE retry_count END, interruptions = 0,
+        lease_until = NULL, lease_node = NULL, wire_at = NULL, generation = generation + 1,
+        facts = facts + 1, audited = audited + 1
+    WHERE key = $1 AND status = $2";
+
+/// Addresses of its list that are not done are tried afresh; those that took it are not.
 const RETRY_TARGETS: &str =
     "UPDATE targets SET state = 'waiting', due_at = $2, budget_used = 0, retry_count = 0
-    WHERE notification = $1 AND state = 'refused'";
-
-const DISCARD: &str =
-    "UPDATE notifications SET status = 'discarded', completed_at = $2, facts = facts + 1, audited = audited + 1
-    WHERE key = $1 AND status = 'parked'";
-
-/// The generation moves on, so that an attempt under way can no longer settle.
-const CANCEL: &str = "UPDATE notifications SET status = 'skipped', skip_reason = 'cancelled', due_at = NULL,
-        lease_until = NULL, lease_node = NULL, wire_at = NULL, generation = generation + 1,
-        completed_at = $2, facts = facts + 1, audited = audited + 1
-    WHERE key = $1 AND status IN ('pending', 'retrying')";
+    WHERE notification = $1 AND state <> 'accepted'";
 
 const RECORD: &str = "INSERT INTO actions (notification, action, actor, reason, at, led_to)
     VALUES ($1, $2, $3, $4, $5, $6) RETURNING key";
@@ -47,23 +44,58 @@ impl Op for Act {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<ActionOutcome> {
         let id = self.request.id;
         let found = tx
-            .query_opt(FIND, params![id.uuid()], |row| Ok((Key(row.int(0)?), row.word(1)?, row.flag(2)?)))
+            .query_opt(FIND, params![id.uuid()], |row| {
+                Ok((Key(row.int(0)?), row.flag(1)?, state_at(row, 2)?))
+            })
             .await?;
-        let Some((key, status, in_flight)) = found else { return Ok(ActionOutcome::NotFound) };
-        let (statement, leads_to): (&str, Status) = match self.request.action {
-            Action::Retry => (RETRY, Status::Pending),
-            Action::Discard => (DISCARD, Status::Discarded),
-            Action::Cancel => (CANCEL, Status::Skipped),
+        let Some((key, in_flight, state)) = found else { return Ok(ActionOutcome::NotFound) };
+        let before = state.status();
+        let changed = match self.request.action {
+            Action::Retry => state.revive(self.now),
+            Action::Discard => state.discard(self.now),
+            Action::Cancel => state.skip(self.now, SkipReason::Cancelled),
         };
-        if tx.execute(statement, params![key.0, self.now]).await? == 0 {
-            return Ok(ActionOutcome::Refused(status));
+        let after = match changed {
+            Ok(after) => after,
+            Err(refused) => return Ok(ActionOutcome::Refused(refused.from)),
+        };
+        let skip_reason = after.skip_reason().map(SkipReason::as_str);
+        let row = params![
+            key.0,
+            before.as_str(),
+            after.status().as_str(),
+            after.due(),
+            after.completed_at(),
+            skip_reason
+        ];
+        if tx.execute(CHANGE, row).await? == 0 {
+            return Ok(ActionOutcome::Refused(before));
         }
         if self.request.action == Action::Retry {
             tx.execute(RETRY_TARGETS, params![key.0, self.now]).await?;
         }
-        self.record(tx, key, id, leads_to).await?;
-        Ok(ActionOutcome::Done { status: leads_to, in_flight })
+        self.record(tx, key, id, after.status()).await?;
+        Ok(ActionOutcome::Done { status: after.status(), in_flight })
     }
+}
+
+/// The state in six columns: status, due, completed, class and detail of the last error, reason of a skip.
+fn state_at(row: &Row<'_>, column: usize) -> Result<State> {
+    let unreadable = || StoreError::Corrupt("the state of a notification cannot be read".into());
+    let (due, at) = (row.opt_time(column + 1)?, row.opt_time(column + 2)?);
+    let error = error_at(row, column + 3)?;
+    let known = || error.clone().ok_or_else(unreadable);
+    Ok(match row.word(column)? {
+        Status::Pending => State::Pending { due: due.ok_or_else(unreadable)?, error },
+        Status::Retrying => State::Retrying { due: due.ok_or_else(unreadable)?, error: known()? },
+        Status::Delivered => State::Delivered { at: at.ok_or_else(unreadable)?, error },
+        Status::Parked => State::Parked { at: at.ok_or_else(unreadable)?, error: known()? },
+        Status::Discarded => State::Discarded { at: at.ok_or_else(unreadable)?, error: known()? },
+        Status::Skipped => {
+            let reason = row.word(column + 5)?;
+            State::Skipped { at: at.ok_or_else(unreadable)?, reason, error }
+        }
+    })
 }
 
 impl Act {

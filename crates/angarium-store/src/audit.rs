@@ -103,8 +103,7 @@ pub(crate) async fn record(tx: &mut Tx<'_>, facts: &[Fact]) -> Result<()> {
     }
     tx.savepoint().await?;
     let written = insert_all(tx, facts).await;
-    tx.close_savepoint(written.is_ok()).await?;
-    if let Err(error) = written {
+    if let Err(error) = tx.close_savepoint(written).await? {
         tracing::warn!(store.error = %error, audit.entries = facts.len(), "audit entries could not be written and will be re-emitted");
         FAILED_WRITES.fetch_add(facts.len() as u64, Ordering::Relaxed);
         for fact in facts {
@@ -142,13 +141,27 @@ impl Op for Reemit {
                 Ok((Key(row.int(0)?), NotificationId::from(row.uuid(1)?), row.time(2)?))
             })
             .await?;
+        let mut whole = 0;
+        let mut last_error = None;
         for (key, id, created_at) in &behind {
-            let facts = all_facts(tx, *key, *id, *created_at).await?;
-            insert_all(tx, &facts).await?;
-            tx.execute(CAUGHT_UP, params![key.0]).await?;
+            tx.savepoint().await?;
+            let made_up = make_up(tx, *key, *id, *created_at).await;
+            match tx.close_savepoint(made_up).await? {
+                Ok(()) => whole += 1,
+                Err(error) => last_error = Some(error),
+            }
         }
-        Ok(behind.len())
+        match last_error {
+            Some(error) if whole == 0 => Err(error),
+            _ => Ok(whole),
+        }
     }
+}
+
+async fn make_up(tx: &mut Tx<'_>, key: Key, id: NotificationId, created_at: Timestamp) -> Result<()> {
+    let facts = all_facts(tx, key, id, created_at).await?;
+    insert_all(tx, &facts).await?;
+    tx.execute(CAUGHT_UP, params![key.0]).await.map(drop)
 }
 
 async fn all_facts(

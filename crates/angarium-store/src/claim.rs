@@ -13,7 +13,8 @@ use angarium_domain::time::Timestamp;
 use crate::db::dialect::LOCK_CHOSEN;
 use crate::db::{Op, Row, Tx, params};
 use crate::error::{Result, StoreError};
-use crate::types::{Abandoned, Claim, Key, LaneKey, Payload, Quota, Target};
+use crate::lanes;
+use crate::types::{Abandoned, Claim, Key, LaneKey, LaneName, Payload, Quota, Target};
 
 /// The columns of a claim, in the order in which [`claim_row`] reads them.
 const CLAIM_COLUMNS: &str =
@@ -73,12 +74,32 @@ fn take_due_sql() -> String {
         "WITH due AS MATERIALIZED (
             SELECT n.key FROM notifications n
             WHERE n.lane = $2 AND n.due_at <= $1 AND n.lease_until IS NULL
-              AND EXISTS (SELECT 1 FROM lanes l WHERE l.key = $2 AND l.waits_until <= $1)
+              AND EXISTS (SELECT 1 FROM lanes l LEFT JOIN channel_states c ON c.channel = l.channel
+                          WHERE l.key = $2 AND {} AND {})
             ORDER BY n.due_at, n.key LIMIT $3 {LOCK_CHOSEN})
-        UPDATE notifications SET lease_until = $4, lease_node = $5, wire_at = NULL, generation = generation + 1
+        UPDATE notifications SET lease_until = $4, lease_node = $5, claimed_at = $1, wire_at = NULL,
+            generation = generation + 1
         FROM due WHERE notifications.key = due.key
-        RETURNING {CLAIM_COLUMNS}"
+        RETURNING {CLAIM_COLUMNS}",
+        lanes::is_over("l.waits_until", "$1"),
+        lanes::is_over("coalesce(c.waits_until, 0)", "$1"),
     )
+}
+
+/// A claim, or nothing if the row cannot be read: one damaged row must not hold up all others. It keeps its
+/// lease and is seen as in flight.
+fn readable_claim(row: &Row<'_>) -> Result<Option<Claim>> {
+    match claim_row(row) {
+        Err(StoreError::Corrupt(detail)) => {
+            tracing::error!(
+                notification.key = row.int(0)?,
+                store.error = detail,
+                "a notification cannot be read"
+            );
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
 }
 
 impl Op for TakeDue {
@@ -95,7 +116,8 @@ impl Op for TakeDue {
         for quota in &self.quotas {
             let rows = i64::try_from(quota.rows).unwrap_or(i64::MAX);
             let params = params![self.now, quota.lane.0, rows, until, &self.node];
-            let mut taken = tx.query(&sql, params, claim_row).await?;
+            let taken = tx.query(&sql, params, readable_claim).await?;
+            let mut taken: Vec<Claim> = taken.into_iter().flatten().collect();
             taken.sort_by_key(|claim| (claim.state.due(), claim.key));
             claims.extend(taken);
         }
@@ -115,8 +137,9 @@ const LOAD: &str = "SELECT c.subject, c.body, c.data, n.resolved, s.reason
     WHERE n.key = $1 AND n.generation = $2 AND n.lease_until IS NOT NULL";
 
 const LOAD_TARGETS: &str = "SELECT t.ordinal, t.address, t.state, t.due_at, t.error_class, t.error_detail,
-        t.budget_used, t.retry_count, s.reason
+        t.budget_used, t.retry_count, s.reason, coalesce(l.waits_until, 0)
     FROM targets t JOIN notifications n ON n.key = t.notification
+    LEFT JOIN lanes l ON l.channel = n.channel AND l.receiver = t.receiver
     LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = t.address
     WHERE t.notification = $1 ORDER BY t.ordinal";
 
@@ -160,43 +183,64 @@ pub(crate) async fn targets_of(tx: &mut Tx<'_>, key: Key) -> Result<Vec<Target>>
             state,
             progress,
             suppressed: row.opt_text(8)?,
+            waits_until: row.time(9)?,
         })
     })
     .await
 }
 
-/// Writes down the members of a list, once, at the first attempt. Says whether the claim still stood.
+/// Writes down the members of a list, once, at the first attempt, and stamps the channel that the list has by
+/// then. Says whether the claim still stood.
 pub(crate) struct Resolve {
     pub(crate) key: Key,
     pub(crate) generation: i64,
     pub(crate) kind: &'static str,
-    pub(crate) channel: String,
-    pub(crate) addresses: Vec<String>,
+    pub(crate) lane: LaneName,
+    pub(crate) members: Vec<Address>,
     pub(crate) now: Timestamp,
 }
 
-const RESOLVE: &str = "UPDATE notifications SET resolved = 1, kind = $3, channel = $4
+const RESOLVE: &str = "UPDATE notifications SET resolved = 1, kind = $3, channel = $4, lane = $5
     WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL AND resolved = 0";
 const INSERT_TARGET: &str =
-    "INSERT INTO targets (notification, ordinal, address, state, due_at, budget_used, retry_count)
-    VALUES ($1, $2, $3, 'waiting', $4, 0, 0)";
+    "INSERT INTO targets (notification, ordinal, address, receiver, state, due_at, budget_used, retry_count)
+    VALUES ($1, $2, $3, $4, 'waiting', $5, 0, 0)";
 
 impl Op for Resolve {
     type Output = bool;
 
     fn weight(&self) -> usize {
-        self.addresses.len()
+        self.members.len()
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        let guard = params![self.key.0, self.generation, self.kind, &self.channel];
+        let lane = lanes::ensure(tx, &self.lane).await?;
+        let guard = params![self.key.0, self.generation, self.kind, &self.lane.channel, lane.0];
         if tx.execute(RESOLVE, guard).await? == 0 {
             return Ok(false);
         }
-        for (ordinal, address) in (0i64..).zip(&self.addresses) {
-            tx.execute(INSERT_TARGET, params![self.key.0, ordinal, address, self.now]).await?;
+        for (ordinal, member) in (0i64..).zip(&self.members) {
+            let target = params![self.key.0, ordinal, member.as_str(), member.receiver(), self.now];
+            tx.execute(INSERT_TARGET, target).await?;
         }
         Ok(true)
+    }
+}
+
+/// Whether a claim still stands, and nothing else.
+pub(crate) struct Stands {
+    pub(crate) key: Key,
+    pub(crate) generation: i64,
+}
+
+const STANDS: &str =
+    "SELECT 1 FROM notifications WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
+
+impl Op for Stands {
+    type Output = bool;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        Ok(tx.query_opt(STANDS, params![self.key.0, self.generation], |_| Ok(())).await?.is_some())
     }
 }
 
@@ -245,20 +289,26 @@ impl Op for Renew {
     }
 }
 
-/// Gives back claims of which nothing was sent, as if they had never been made.
+/// Gives back claims of which nothing was sent, as if they had never been made; due no sooner than told.
 pub(crate) struct Release {
     pub(crate) held: Vec<(Key, i64)>,
+    pub(crate) not_before: Timestamp,
 }
 
-const RELEASE: &str = "UPDATE notifications SET lease_until = NULL, lease_node = NULL, wire_at = NULL
+const RELEASE: &str = "UPDATE notifications SET lease_until = NULL, lease_node = NULL, wire_at = NULL,
+        due_at = CASE WHEN due_at < $3 THEN $3 ELSE due_at END
     WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
 
 impl Op for Release {
     type Output = ();
 
+    fn weight(&self) -> usize {
+        self.held.len()
+    }
+
     async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
         for &(key, generation) in &self.held {
-            tx.execute(RELEASE, params![key.0, generation]).await?;
+            tx.execute(RELEASE, params![key.0, generation, self.not_before]).await?;
         }
         Ok(())
     }
@@ -272,7 +322,8 @@ pub(crate) struct FindAbandoned {
 
 fn abandoned_sql() -> String {
     format!(
-        "SELECT {CLAIM_COLUMNS}, notifications.lease_node, notifications.wire_at IS NOT NULL FROM notifications
+        "SELECT {CLAIM_COLUMNS}, notifications.lease_node, notifications.wire_at IS NOT NULL,
+            notifications.claimed_at FROM notifications
          WHERE lease_until IS NOT NULL AND lease_until <= $1 ORDER BY lease_until LIMIT $2"
     )
 }
@@ -281,10 +332,14 @@ impl Op for FindAbandoned {
     type Output = Vec<Abandoned>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Abandoned>> {
-        tx.query(&abandoned_sql(), params![self.ended_by, self.limit], |row| {
+        let sql = abandoned_sql();
+        let bounds = [self.ended_by.into(), self.limit.into()];
+        let found = tx.query(&sql, &bounds, |row| {
+            let Some(claim) = readable_claim(row)? else { return Ok(None) };
             let node = row.opt_text(18)?.unwrap_or_default();
-            Ok(Abandoned { claim: claim_row(row)?, node, on_wire: row.flag(19)? })
-        })
-        .await
+            let claimed_at = row.opt_time(20)?.unwrap_or(claim.created_at);
+            Ok(Some(Abandoned { claim, node, on_wire: row.flag(19)?, claimed_at }))
+        });
+        Ok(found.await?.into_iter().flatten().collect())
     }
 }

@@ -12,6 +12,9 @@ pub enum StoreError {
     /// The database could not be read or written. Nothing was stored.
     #[error("the database is not available: {0}")]
     Unavailable(String),
+    /// The disk failed. Nothing was stored; the file is reopened and looked through before it is used again.
+    #[error("the disk failed: {0}")]
+    Disk(String),
     /// A query took longer than its limit.
     #[error("the query took too long")]
     QueryTimeout,
@@ -39,6 +42,19 @@ pub enum StoreError {
     Statement(String),
 }
 
+impl StoreError {
+    /// Whether the error says something about the database, so that nothing else in the transaction can be
+    /// expected to fare better; otherwise it concerns one item alone.
+    pub(crate) fn concerns_the_database(&self) -> bool {
+        !matches!(self, StoreError::Statement(_) | StoreError::Corrupt(_))
+    }
+
+    /// Whether the connection, and the file, must be looked at before they are used again.
+    pub(crate) fn casts_doubt(&self) -> bool {
+        matches!(self, StoreError::Disk(_) | StoreError::Corrupt(_))
+    }
+}
+
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;
@@ -48,9 +64,9 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::NotADatabase) => StoreError::NotOurs("the file".into()),
             Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt(detail),
             Some(ErrorCode::OperationInterrupted) => StoreError::QueryTimeout,
+            Some(ErrorCode::SystemIoFailure) => StoreError::Disk(detail),
             Some(
-                ErrorCode::SystemIoFailure
-                | ErrorCode::ReadOnly
+                ErrorCode::ReadOnly
                 | ErrorCode::CannotOpen
                 | ErrorCode::DatabaseBusy
                 | ErrorCode::DatabaseLocked

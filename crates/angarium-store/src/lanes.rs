@@ -2,11 +2,12 @@
 //! agree on it.
 
 use angarium_domain::disposition::Scope;
+use angarium_domain::outcome::RETRY_AFTER_BOUNDS;
 use angarium_domain::time::Timestamp;
 
 use crate::db::{Op, Tx, params};
 use crate::error::Result;
-use crate::types::{LaneKey, LaneName, ScopeChange, WaitingLane};
+use crate::types::{LaneKey, LaneName, ScopeChange, ScopedLane, WaitingLane};
 
 const INSERT_LANE: &str = "INSERT INTO lanes (channel, receiver, waits_until) VALUES ($1, $2, 0) ON CONFLICT (channel, receiver) DO NOTHING";
 const LANE_KEY: &str = "SELECT key FROM lanes WHERE channel = $1 AND receiver = $2";
@@ -22,8 +23,19 @@ pub(crate) async fn ensure(tx: &mut Tx<'_>, name: &LaneName) -> Result<LaneKey> 
     key.map(LaneKey).ok_or_else(|| crate::StoreError::Statement("a lane was lost".into()))
 }
 
+/// SQL that says whether a wait is over at a moment. One that ends later than any wait can was set by a clock
+/// that ran ahead, and does not count.
+pub(crate) fn is_over(waits_until: &str, now: &str) -> String {
+    format!("({waits_until} <= {now} OR {waits_until} > {now} + {LONGEST_WAIT_MICROS})")
+}
+
+/// A day: the longest that a receiver's wish to wait is honoured.
+const LONGEST_WAIT_MICROS: i64 = RETRY_AFTER_BOUNDS.1.as_micros() as i64;
+
 /// Every lane that has rows waiting, with the time of the first one.
-pub(crate) struct WaitingLanes;
+pub(crate) struct WaitingLanes {
+    pub(crate) now: Timestamp,
+}
 
 /// Hops over the due index from lane to lane, one step each, however many rows wait in them.
 const WAITING_LANES: &str = "WITH RECURSIVE waiting (lane) AS (
@@ -43,11 +55,14 @@ impl Op for WaitingLanes {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<WaitingLane>> {
         tx.query(WAITING_LANES, &[], |row| {
+            let credible = |until: Timestamp| {
+                if until.since(self.now) > RETRY_AFTER_BOUNDS.1 { Timestamp::EPOCH } else { until }
+            };
             Ok(WaitingLane {
                 lane: LaneKey(row.int(0)?),
                 name: LaneName { channel: row.text(1)?, receiver: row.text(2)? },
                 due: row.time(6)?,
-                waits_until: row.time(3)?.max(row.time(4)?),
+                waits_until: credible(row.time(3)?).max(credible(row.time(4)?)),
                 suspended: row.flag(5)?,
             })
         })
@@ -57,7 +72,8 @@ impl Op for WaitingLanes {
 
 const LANE_WAITS: &str = "UPDATE lanes SET waits_until = $2 WHERE key = $1 AND waits_until < $2";
 const CHANNEL_WAITS: &str = "INSERT INTO channel_states (channel, waits_until, suspended) VALUES ($1, $2, $3)
-    ON CONFLICT (channel) DO UPDATE SET waits_until = $2, suspended = coalesce($3, channel_states.suspended)";
+    ON CONFLICT (channel) DO UPDATE SET suspended = coalesce($3, channel_states.suspended),
+        waits_until = CASE WHEN channel_states.waits_until > $2 THEN channel_states.waits_until ELSE $2 END";
 /// A success while the channel was to be left alone was under way before; only one after that is a sign.
 const CHANNEL_OPENS: &str = "DELETE FROM channel_states WHERE channel = $1 AND waits_until <= $2";
 const SUPPRESS: &str = "INSERT INTO suppressions (channel, address, reason, since) VALUES ($1, $2, $3, $4)
@@ -73,7 +89,11 @@ pub(crate) async fn apply(tx: &mut Tx<'_>, change: &ScopeChange, now: Timestamp)
             tx.execute(CHANNEL_OPENS, params![channel, now]).await?;
         }
         Scope::LaneWaits(until) => {
-            tx.execute(LANE_WAITS, params![change.lane.0, until]).await?;
+            let lane = match &change.lane {
+                ScopedLane::Key(lane) => *lane,
+                ScopedLane::Name(name) => ensure(tx, name).await?,
+            };
+            tx.execute(LANE_WAITS, params![lane.0, until]).await?;
         }
         Scope::ChannelWaits(until) => {
             tx.execute(CHANNEL_WAITS, params![channel, until, None::<&str>]).await?;

@@ -27,6 +27,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::id::NotificationId;
 use angarium_domain::text::ChannelName;
@@ -40,6 +41,9 @@ pub use types::*;
 /// The low bits of a key tell nodes apart that accept in the same microsecond.
 pub(crate) const KEY_SLOT_BITS: u32 = 10;
 
+/// Bytes of notifications that may wait to be written, over all producers.
+const WAITING_BYTES: usize = 256 * 1024 * 1024;
+
 /// Lanes whose keys are remembered; beyond this they are looked up again.
 const REMEMBERED_LANES: usize = 100_000;
 
@@ -47,6 +51,7 @@ const REMEMBERED_LANES: usize = 100_000;
 pub struct Store {
     db: Sqlite,
     last_key: AtomicI64,
+    room: tokio::sync::Semaphore,
     lanes: Mutex<HashMap<LaneName, LaneKey>>,
 }
 
@@ -83,7 +88,8 @@ impl Store {
     pub async fn open(options: &Options) -> Result<Store> {
         let db = Sqlite::open(options)?;
         let newest = db.read(NewestKey).await?;
-        Ok(Store { db, last_key: AtomicI64::new(newest), lanes: Mutex::new(HashMap::new()) })
+        let room = tokio::sync::Semaphore::new(WAITING_BYTES);
+        Ok(Store { db, last_key: AtomicI64::new(newest), room, lanes: Mutex::new(HashMap::new()) })
     }
 
     /// Finishes what is queued and closes the database.
@@ -97,6 +103,11 @@ impl Store {
         self.db.closed_before()
     }
 
+    /// Returns if the store can no longer write, ever; it must not happen while it is open.
+    pub async fn ended(&self) {
+        self.db.ended().await;
+    }
+
     /// Looks through the whole file for damage, apart from all other work.
     pub async fn quick_check(&self) -> Result<()> {
         self.db.quick_check().await
@@ -105,6 +116,7 @@ impl Store {
     /// Stores notifications, each on its own, in one durable commit, and says in order what became of them.
     /// When this returns, what is `Accepted` survives a power cut.
     pub async fn accept(&self, items: Vec<NewNotification>, now: Timestamp) -> Result<Vec<Acceptance>> {
+        let room = self.room_for(&items)?;
         let names: Vec<LaneName> = items.iter().map(accept::lane_of).collect();
         let known_lanes = {
             let lanes = self.remembered();
@@ -112,12 +124,20 @@ impl Store {
         };
         let items = items.into_iter().map(|item| (self.next_key(now), item)).collect();
         let accepted = self.db.write(accept::Accept { items, known_lanes, now }).await?;
+        drop(room);
         let mut lanes = self.remembered();
         if lanes.len() > REMEMBERED_LANES {
             lanes.clear();
         }
         lanes.extend(accepted.lanes);
         Ok(accepted.results)
+    }
+
+    /// Room in memory for what waits to be written; turned away when there is none.
+    fn room_for(&self, items: &[NewNotification]) -> Result<tokio::sync::SemaphorePermit<'_>> {
+        let bytes: usize = items.iter().map(|item| item.text_bytes() + 256).sum();
+        let bytes = u32::try_from(bytes.min(WAITING_BYTES)).unwrap_or(u32::MAX);
+        self.room.try_acquire_many(bytes).map_err(|_| StoreError::Overloaded)
     }
 
     fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<LaneName, LaneKey>> {
@@ -138,9 +158,9 @@ impl Store {
         }
     }
 
-    /// Lanes that have rows waiting, with the time of their first row.
-    pub async fn waiting_lanes(&self) -> Result<Vec<WaitingLane>> {
-        self.db.read_for_dispatch(lanes::WaitingLanes).await
+    /// Lanes that have rows waiting at `now`, with the time of their first row.
+    pub async fn waiting_lanes(&self, now: Timestamp) -> Result<Vec<WaitingLane>> {
+        self.db.read_for_dispatch(lanes::WaitingLanes { now }).await
     }
 
     /// Claims due rows, at most so many from each lane as its quota says. Durable when this returns.
@@ -159,20 +179,27 @@ impl Store {
         self.db.read_for_dispatch(claim::Load { key: claim.key, generation: claim.generation }).await
     }
 
-    /// Writes down the members of the claim's list. Says whether the claim still stood.
+    /// Writes down the members of the claim's list, and the channel that the list has now. Says whether the
+    /// claim still stood.
     pub async fn resolve(
         &self,
         claim: &Claim,
         kind: ChannelKind,
         channel: &ChannelName,
-        addresses: Vec<String>,
+        members: Vec<Address>,
         now: Timestamp,
     ) -> Result<bool> {
         let (key, generation) = (claim.key, claim.generation);
-        let channel = channel.as_str().to_owned();
+        let list = claim.list.as_deref().unwrap_or_default();
+        let lane = LaneName::of_list(channel.as_str(), list);
         self.db
-            .write_patiently(claim::Resolve { key, generation, kind: kind.as_str(), channel, addresses, now })
+            .write_patiently(claim::Resolve { key, generation, kind: kind.as_str(), lane, members, now })
             .await
+    }
+
+    /// Whether the claim still stands: not settled, not cancelled, not taken back.
+    pub async fn stands(&self, claim: &Claim) -> Result<bool> {
+        self.db.read_for_dispatch(claim::Stands { key: claim.key, generation: claim.generation }).await
     }
 
     /// Commits that the first byte is about to leave. Says whether the claim still stood.
@@ -185,9 +212,10 @@ impl Store {
         self.db.write_patiently(claim::Renew { held, until }).await
     }
 
-    /// Gives back claims of which nothing was sent.
-    pub async fn release(&self, held: Vec<(Key, i64)>) -> Result<()> {
-        self.db.write_patiently(claim::Release { held }).await
+    /// Gives back a claim of which nothing was sent; it is due no sooner than `not_before`.
+    pub async fn release(&self, claim: &Claim, not_before: Timestamp) -> Result<()> {
+        let held = vec![(claim.key, claim.generation)];
+        self.db.write_patiently(claim::Release { held, not_before }).await
     }
 
     /// Up to 256 leases that ended by `ended_by` without a result.

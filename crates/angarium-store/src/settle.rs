@@ -3,8 +3,9 @@
 //! A result whose claim has ended never changes a terminal state. It is kept as evidence, and if it says that
 //! the receiver took the message while the row is still live, the row is delivered: a success is not lost.
 
+use angarium_domain::disposition::Scope;
 use angarium_domain::outcome::LastError;
-use angarium_domain::state::State;
+use angarium_domain::state::{State, Status};
 use angarium_domain::targets::TargetState;
 use angarium_domain::text::Actor;
 use angarium_domain::time::Timestamp;
@@ -12,7 +13,7 @@ use angarium_domain::time::Timestamp;
 use crate::actions;
 use crate::audit::{self, AttemptTold, Fact, RecordedAction};
 use crate::db::{Op, Tx, params};
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 use crate::lanes;
 use crate::types::{AttemptRecord, Key, Settled, Settlement, TargetResult};
 
@@ -61,14 +62,14 @@ impl Op for Settle {
             let facts_before = facts.len();
             tx.savepoint().await?;
             let one = settle_one(tx, item, &mut facts).await;
-            tx.close_savepoint(one.is_ok()).await?;
-            settled.push(match one {
-                Err(StoreError::Statement(detail)) => {
-                    tracing::error!(notification.id = %item.id, store.error = detail, "an outcome could not be written");
+            settled.push(match tx.close_savepoint(one).await? {
+                Err(error) if error.concerns_the_database() => return Err(error),
+                Err(error) => {
+                    tracing::error!(notification.id = %item.id, store.error = %error, "an outcome could not be written");
                     facts.truncate(facts_before);
                     Settled::Failed
                 }
-                other => other?,
+                Ok(one) => one,
             });
         }
         audit::record(tx, &facts).await?;
@@ -104,9 +105,15 @@ async fn settle_one(tx: &mut Tx<'_>, item: &Settlement, facts: &mut Vec<Fact>) -
 /// A state that was reached without a try is recorded as an action of the server's own.
 async fn record_change(tx: &mut Tx<'_>, item: &Settlement, facts: &mut Vec<Fact>) -> Result<Timestamp> {
     let Some(at) = item.state.completed_at() else { return Ok(Timestamp::EPOCH) };
+    let action = match item.state.status() {
+        Status::Parked => "give up",
+        // Every address of a list had been settled before the last process ended.
+        Status::Delivered => "conclude",
+        _ => "skip",
+    };
     let action = RecordedAction {
         key: 0,
-        action: "give up".to_owned(),
+        action: action.to_owned(),
         actor: Actor::system().as_str().to_owned(),
         reason: item.state.error().map(|error| error.detail.clone()),
         at,
@@ -173,6 +180,9 @@ async fn keep_late(
     }
     insert_attempt(tx, item, attempt, number, &status, true).await?;
     facts.push(attempt_fact(item, attempt, number, true));
+    for change in item.scopes.iter().filter(|change| change.scope == Scope::SuppressAddress) {
+        lanes::apply(tx, change, attempt.ended_at).await?;
+    }
     Ok(Settled::Late)
 }
 
@@ -233,7 +243,8 @@ pub(crate) struct SettleTargets {
 const SETTLE_TARGET: &str = "UPDATE targets SET state = $3, due_at = $4, budget_used = $5, retry_count = $6,
         error_class = $7, error_detail = $8, provider_message_id = coalesce($9, provider_message_id)
     WHERE notification = $1 AND ordinal = $2 AND state <> 'accepted'
-      AND ($3 = 'accepted' OR EXISTS (SELECT 1 FROM notifications n WHERE n.key = $1 AND n.generation = $10))";
+      AND ($3 = 'accepted' OR EXISTS (SELECT 1 FROM notifications n
+                                      WHERE n.key = $1 AND n.generation = $10 AND n.lease_until IS NOT NULL))";
 
 impl Op for SettleTargets {
     type Output = ();

@@ -28,6 +28,13 @@ pub struct LaneName {
     pub receiver: String,
 }
 
+impl LaneName {
+    /// The lane of a list: its members are sent to one after another, so that it is one receiver here.
+    pub(crate) fn of_list(channel: &str, list: &str) -> Self {
+        LaneName { channel: channel.to_owned(), receiver: format!("list:{list}") }
+    }
+}
+
 /// A notification as it is handed in, all of it checked.
 #[derive(Clone, Debug)]
 pub struct NewNotification {
@@ -51,6 +58,14 @@ pub struct NewNotification {
     pub provenance: Provenance,
     /// When the producer made it.
     pub enqueued_at: Option<Timestamp>,
+}
+
+impl NewNotification {
+    /// How many bytes of text it brings.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let data = self.data.as_ref().map_or(0, String::len);
+        self.subject.as_str().len() + self.body.as_str().len() + data
+    }
 }
 
 /// What became of a notification that was handed in.
@@ -162,6 +177,8 @@ pub struct Target {
     pub progress: Progress,
     /// The address wants no more messages, and why.
     pub suppressed: Option<String>,
+    /// Until when the receiver behind it is left alone.
+    pub waits_until: Timestamp,
 }
 
 /// A lease that ended without a result.
@@ -173,6 +190,8 @@ pub struct Abandoned {
     pub node: String,
     /// The first byte may have left.
     pub on_wire: bool,
+    /// When it was claimed.
+    pub claimed_at: Timestamp,
 }
 
 /// How one address of a list fared in an attempt.
@@ -236,13 +255,22 @@ pub struct Settlement {
     pub scopes: Vec<ScopeChange>,
 }
 
+/// Which lane a change is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScopedLane {
+    /// A lane whose key is known.
+    Key(LaneKey),
+    /// The lane with this name, which may not exist yet.
+    Name(LaneName),
+}
+
 /// What a settlement changes beyond its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopeChange {
     /// What changes.
     pub scope: Scope,
-    /// The lane that the row is in.
-    pub lane: LaneKey,
+    /// The lane that is meant: the row's own, or that of the receiver behind one address of a list.
+    pub lane: ScopedLane,
     /// The channel.
     pub channel: Option<ChannelName>,
     /// The address to suppress, if that is what follows.

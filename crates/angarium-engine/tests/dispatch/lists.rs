@@ -1,7 +1,9 @@
 //! Lists: each member has its own fate.
 
-use angarium_domain::channel::ChannelSettings;
-use angarium_domain::outcome::FailureClass;
+use std::time::Duration;
+
+use angarium_domain::channel::{ChannelKind, ChannelSettings};
+use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 use angarium_domain::state::Status;
 use angarium_domain::targets::TargetState;
 use angarium_store::Action;
@@ -63,4 +65,53 @@ async fn cancel_stops_a_list_on_its_way() {
     world.looked("afterwards").await;
     assert_eq!(world.adapter.sent(), ["a", "marker-afterwards"]);
     assert_eq!(row.skip_reason.as_deref(), Some("cancelled"));
+}
+
+/// A list that was configured only after it was written to is delivered on the channel it has now.
+#[tokio::test]
+async fn a_list_that_was_not_known_when_it_was_written_to() {
+    let mut world = World::asleep(ops(vec!["a"])).await;
+    world.accept_stamped("alarm", list("ops"), false).await;
+    assert_eq!(world.view("alarm").await.kind, ChannelKind::Email);
+    world.start().await;
+    let row = world.until("alarm", Status::Delivered).await;
+    assert_eq!((row.kind, row.channel.as_deref()), (ChannelKind::Webhook, Some("hooks")));
+    assert_eq!(world.adapter.sent(), ["a"]);
+}
+
+/// While it cannot be written what became of a member, nothing more is sent, and nothing is sent twice.
+#[tokio::test]
+async fn a_database_that_takes_no_outcome_stops_a_list() {
+    let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
+    let mut world = World::asleep(Setup { channel, ..ops(vec!["a", "b"]) }).await;
+    world.tamper("CREATE TRIGGER broken BEFORE UPDATE ON targets BEGIN SELECT RAISE(ABORT, 'no'); END");
+    world.accept("alarm", list("ops")).await;
+    world.start().await;
+    world.adapter.begun(1).await;
+    world.looked("meanwhile").await;
+    assert_eq!(world.adapter.sent(), ["a", "marker-meanwhile"]);
+    world.tamper("DROP TRIGGER broken");
+    world.until("alarm", Status::Delivered).await;
+    assert_eq!((world.adapter.sent_to("a"), world.adapter.sent_to("b")), (1, 1));
+}
+
+/// What a receiver asks for in one list is heeded for that receiver, and for nobody else in the list.
+#[tokio::test]
+async fn a_rate_limited_member_holds_up_no_other() {
+    let world = World::new(ops(vec!["a", "b"])).await;
+    let retry_after = Some(Duration::from_secs(30));
+    let limited = Failure { retry_after, ..Failure::new(FailureClass::RateLimited, "HTTP 429") };
+    world.adapter.outcomes("a", [Outcome::Failed(limited)]);
+    world.accept("first", list("ops")).await;
+    world.until("first", Status::Retrying).await;
+    world.accept("second", list("ops")).await;
+    world.adapter.begun(3).await;
+    world.until("second", Status::Pending).await;
+    world.looked("meanwhile").await;
+    assert_eq!((world.adapter.sent_to("a"), world.adapter.sent_to("b")), (1, 2));
+    world.advance(30);
+    for name in ["first", "second"] {
+        world.until(name, Status::Delivered).await;
+    }
+    assert_eq!((world.adapter.sent_to("a"), world.adapter.sent_to("b")), (3, 2));
 }

@@ -253,13 +253,18 @@ impl World {
     }
 
     pub(crate) async fn accept(&self, name: &str, recipient: Recipient) {
-        let limits = Limits::default();
-        let subject = Subject::parse(name.into(), &limits).unwrap();
-        let body = Body::parse("it happened".into(), &limits).unwrap();
         let known = match &recipient {
             Recipient::List(list) => self.setup.lists.iter().any(|(name, _)| *name == list.as_str()),
             Recipient::Address { .. } => true,
         };
+        self.accept_stamped(name, recipient, known).await;
+    }
+
+    /// Accepts a notification whose list was, or was not, known at that time.
+    pub(crate) async fn accept_stamped(&self, name: &str, recipient: Recipient, known: bool) {
+        let limits = Limits::default();
+        let subject = Subject::parse(name.into(), &limits).unwrap();
+        let body = Body::parse("it happened".into(), &limits).unwrap();
         let notification = NewNotification {
             id: id(name),
             hash: ContentHash::of(&recipient, &subject, &body, None),
@@ -273,6 +278,13 @@ impl World {
             enqueued_at: None,
         };
         self.store.accept(vec![notification], self.clock.now()).await.unwrap();
+    }
+
+    /// Changes the database behind everybody's back.
+    pub(crate) fn tamper(&self, sql: &str) {
+        let connection = rusqlite::Connection::open(&self.path).unwrap();
+        connection.busy_timeout(NEVER).unwrap();
+        connection.execute_batch(sql).unwrap();
     }
 
     pub(crate) async fn hand_in(&self, name: &str, host: &str) {

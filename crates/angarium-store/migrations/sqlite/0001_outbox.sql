@@ -19,6 +19,7 @@ CREATE TABLE notifications (
     due_at              BIGINT,             -- null exactly when the status is terminal
     lease_until         BIGINT,             -- not null exactly while a process holds the row
     lease_node          TEXT,
+    claimed_at          BIGINT,             -- when that process took it
     wire_at             BIGINT,             -- the first byte may have left under this lease
     generation          BIGINT  NOT NULL,
     attempts            BIGINT  NOT NULL,
@@ -66,6 +67,7 @@ CREATE TABLE targets (
     notification        BIGINT NOT NULL,
     ordinal             BIGINT NOT NULL,
     address             TEXT   NOT NULL,
+    receiver            TEXT   NOT NULL,    -- who is behind it, as in lanes
     state               TEXT   NOT NULL,
     due_at              BIGINT,
     budget_used         BIGINT NOT NULL,

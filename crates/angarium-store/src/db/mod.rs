@@ -12,6 +12,7 @@ pub(crate) mod dialect;
 mod open;
 mod sqlite;
 mod value;
+mod writer;
 
 use std::future::Future;
 

@@ -77,6 +77,18 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
+/// One name for one file, however it is spelt and whatever links lead to it: the lock stands beside that name.
+pub(super) fn one_name(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
 /// The path of a file that stands beside the database: `angarium.db` and `.lock` give `angarium.db.lock`.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -90,15 +102,29 @@ pub(super) fn writer(path: &Path) -> Result<Connection> {
     // Made here so that nobody else can read it; SQLite gives its log and index the same mode.
     let made = private(OpenOptions::new().create(true).append(true)).open(path);
     made.map_err(|error| StoreError::Unavailable(format!("{} cannot be opened: {error}", path.display())))?;
-    let connection = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )
-    .map_err(|error| StoreError::Unavailable(format!("{} cannot be opened: {error}", path.display())))?;
+    let connection = connect(path)?;
     refuse_foreign_files(&connection, path)?;
     settings(&connection)?;
     migrate(&connection)?;
     Ok(connection)
+}
+
+/// Opens it anew while the process runs. The file must be there and ours: an empty one in its place (a volume
+/// that went away) must not be taken for the database.
+pub(super) fn writer_again(path: &Path) -> Result<Connection> {
+    let connection = connect(path)?;
+    let (id, version) = (pragma(&connection, "application_id")?, pragma(&connection, "user_version")?);
+    if id != APPLICATION_ID || version != MIGRATIONS.len() as i64 {
+        return Err(StoreError::NotOurs(path.display().to_string()));
+    }
+    settings(&connection)?;
+    Ok(connection)
+}
+
+fn connect(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags)
+        .map_err(|error| StoreError::Unavailable(format!("{} cannot be opened: {error}", path.display())))
 }
 
 /// Opens a connection that can only read.

@@ -20,6 +20,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::open::{self, Options, ProcessLock};
+use super::writer::Writer;
 use super::{Op, Row, Value};
 use crate::error::{Result, StoreError};
 
@@ -27,14 +28,12 @@ use crate::error::{Result, StoreError};
 const WRITE_QUEUE: usize = 8192;
 /// Questions that may wait for a reader before new ones are turned away.
 const READ_QUEUE: usize = 1024;
-/// A transaction takes no more jobs once it has written about this many rows.
-const BATCH_ROWS: usize = 2048;
 /// How many steps of SQLite's virtual machine pass between two looks at a question's deadline.
 const STEPS_BETWEEN_LOOKS: i32 = 20_000;
 
 /// An open transaction.
 pub(crate) struct Tx<'c> {
-    connection: &'c mut Connection,
+    pub(super) connection: &'c mut Connection,
 }
 
 impl Tx<'_> {
@@ -77,12 +76,20 @@ impl Tx<'_> {
         self.execute("SAVEPOINT item", &[]).await.map(drop)
     }
 
-    /// Closes the innermost savepoint, keeping its changes if `keep`.
-    pub(crate) async fn close_savepoint(&mut self, keep: bool) -> Result<()> {
-        if !keep {
-            self.execute("ROLLBACK TO item", &[]).await?;
+    /// Closes the innermost savepoint: keeps its changes if `done` is a success, else undoes them and hands
+    /// the error back inside. Fails only when the whole transaction is lost, with what caused that.
+    pub(crate) async fn close_savepoint<T>(&mut self, done: Result<T>) -> Result<Result<T>> {
+        let undone = match &done {
+            Ok(_) => Ok(0),
+            Err(_) => self.execute("ROLLBACK TO item", &[]).await,
+        };
+        let closed = undone.and(self.execute("RELEASE item", &[]).await);
+        match (closed, done) {
+            (Ok(_), done) => Ok(done),
+            // A full disk can undo everything at once; then the savepoint is gone, and why is what matters.
+            (Err(_), Err(cause)) => Err(cause),
+            (Err(error), Ok(_)) => Err(error),
         }
-        self.execute("RELEASE item", &[]).await.map(drop)
     }
 }
 
@@ -107,8 +114,10 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A job on its way to a database thread and its answer on the way back.
-trait Job: Send {
+pub(super) trait Job: Send {
     fn weight(&self) -> usize;
+    /// Whether anybody still waits for the answer.
+    fn is_wanted(&self) -> bool;
     /// Runs inside the transaction; says whether it may stay.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()>;
     /// Answers whoever waits. `committed` is what became of the transaction.
@@ -124,6 +133,10 @@ struct Task<O: Op> {
 impl<O: Op> Job for Task<O> {
     fn weight(&self) -> usize {
         self.op.weight()
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
     }
 
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
@@ -152,21 +165,24 @@ pub(crate) struct Sqlite {
     threads: Mutex<Vec<JoinHandle<()>>>,
     path: PathBuf,
     closed_before: bool,
+    /// Keeps other processes out; the writer shares it until its last commit.
+    _lock: Arc<ProcessLock>,
 }
 
 impl Sqlite {
     /// Opens the file, brings it up to date and starts the threads.
     pub(crate) fn open(options: &Options) -> Result<Self> {
-        let lock = ProcessLock::take(&options.path)?;
-        let connection = open::writer(&options.path)?;
+        let path = open::one_name(&options.path);
+        let lock = Arc::new(ProcessLock::take(&path)?);
+        let connection = open::writer(&path)?;
         let closed_before = open::note_opened(&connection)?;
         let (write, jobs) = mpsc::channel(WRITE_QUEUE);
-        let writer = Writer { path: options.path.clone(), connection: Some(connection), jobs, _lock: lock };
+        let writer = Writer::new(path.clone(), connection, jobs, Arc::clone(&lock));
         let mut threads = vec![spawn("store-writer", move || writer.work())?];
-        let read = readers(&options.path, options.readers, options.query_timeout, &mut threads)?;
-        let read_for_dispatch = readers(&options.path, 1, Duration::from_secs(60), &mut threads)?;
-        let (threads, path) = (Mutex::new(threads), options.path.clone());
-        Ok(Sqlite { write, read, read_for_dispatch, threads, path, closed_before })
+        let read = readers(&path, options.readers, options.query_timeout, &mut threads)?;
+        let read_for_dispatch = readers(&path, 1, Duration::from_secs(60), &mut threads)?;
+        let threads = Mutex::new(threads);
+        Ok(Sqlite { write, read, read_for_dispatch, threads, path, closed_before, _lock: lock })
     }
 
     /// Runs `op` in a transaction that writes. Returns once it is durable. Turned away with
@@ -194,6 +210,11 @@ impl Sqlite {
     /// Whether the process before this one closed the database; if not, it died, or the power went.
     pub(crate) fn closed_before(&self) -> bool {
         self.closed_before
+    }
+
+    /// Returns when the writing thread has ended, which it must not while the database is open.
+    pub(crate) async fn ended(&self) {
+        self.write.closed().await;
     }
 
     /// Looks through the whole file on a thread of its own.
@@ -237,7 +258,7 @@ async fn submit_patiently<O: Op>(queue: &mpsc::Sender<Box<dyn Job>>, op: O) -> R
     answer.await.map_err(|_| closed())?
 }
 
-fn closed() -> StoreError {
+pub(super) fn closed() -> StoreError {
     StoreError::Unavailable("it is closed".into())
 }
 
@@ -246,101 +267,6 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .name(name.into())
         .spawn(work)
         .map_err(|error| StoreError::Unavailable(format!("no thread for it: {error}")))
-}
-
-/// The one thread that writes. It holds the lock that keeps other processes out until its last commit.
-struct Writer {
-    path: PathBuf,
-    connection: Option<Connection>,
-    jobs: mpsc::Receiver<Box<dyn Job>>,
-    _lock: ProcessLock,
-}
-
-impl Writer {
-    fn work(mut self) {
-        while let Some(first) = self.jobs.blocking_recv() {
-            match self.batch(first) {
-                (batch, Ok(())) => batch.into_iter().for_each(|job| job.answer(Ok(()))),
-                (batch, Err(error)) => {
-                    tracing::error!(store.error = %error, "the database could not commit; nothing of it was acknowledged");
-                    if error != StoreError::Full {
-                        self.connection = None;
-                    }
-                    batch.into_iter().for_each(|job| job.answer(Err(error.clone())));
-                }
-            }
-        }
-        if let Some(connection) = self.connection.take() {
-            if let Err(error) = open::note_closed(&connection) {
-                tracing::warn!(store.error = %error, "the database could not be marked as closed");
-            }
-            let _checkpoint_at_next_start =
-                connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA optimize;");
-        }
-    }
-
-    /// One transaction over `first` and whatever else is queued.
-    fn batch(&mut self, first: Box<dyn Job>) -> (Vec<Box<dyn Job>>, Result<()>) {
-        let mut batch = vec![first];
-        if let Err(error) = self.reopen() {
-            return (batch, Err(error));
-        }
-        let Some(connection) = self.connection.as_mut() else {
-            return (batch, Err(closed()));
-        };
-        let jobs = &mut self.jobs;
-        let done = (|| {
-            connection.execute_batch("BEGIN IMMEDIATE")?;
-            let mut rows = 0;
-            let mut next = 0;
-            while let Some(job) = batch.get_mut(next) {
-                run_alone(connection, job.as_mut())?;
-                rows += job.weight();
-                next += 1;
-                if rows < BATCH_ROWS
-                    && let Ok(job) = jobs.try_recv()
-                {
-                    batch.push(job);
-                }
-            }
-            connection.execute_batch("COMMIT")?;
-            Ok(())
-        })();
-        if done.is_err() && !connection.is_autocommit() {
-            let _the_connection_goes_if_this_fails = connection.execute_batch("ROLLBACK");
-        }
-        (batch, done)
-    }
-
-    /// After an I/O error: a new connection, and a look whether the file is sound, before any more work.
-    fn reopen(&mut self) -> Result<()> {
-        if self.connection.is_none() {
-            let connection = open::writer(&self.path)?;
-            let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            if verdict != "ok" {
-                return Err(StoreError::Corrupt(verdict));
-            }
-            tracing::info!("the database was reopened and is sound");
-            self.connection = Some(connection);
-        }
-        Ok(())
-    }
-}
-
-/// Runs a job inside a savepoint. Fails only when the whole transaction is lost.
-fn run_alone(connection: &mut Connection, job: &mut dyn Job) -> Result<()> {
-    connection.prepare_cached("SAVEPOINT job")?.raw_execute()?;
-    let verdict = job.run(&mut Tx { connection });
-    if connection.is_autocommit() {
-        return Err(verdict
-            .err()
-            .unwrap_or_else(|| StoreError::Unavailable("the transaction ended early".into())));
-    }
-    if verdict.is_err() {
-        connection.prepare_cached("ROLLBACK TO job")?.raw_execute()?;
-    }
-    connection.prepare_cached("RELEASE job")?.raw_execute()?;
-    Ok(())
 }
 
 fn readers(
@@ -364,6 +290,9 @@ fn read(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>, 
     loop {
         let next = jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).blocking_recv();
         let Some(mut job) = next else { return };
+        if !job.is_wanted() {
+            continue;
+        }
         let asked = tokio::time::Instant::now();
         let late = move || asked.elapsed() > limit;
         let snapshot = connection

@@ -96,4 +96,9 @@ pub(crate) async fn keys_rise_even_when_the_clock_goes_back(db: Database) {
         .map(|row| row.subject)
         .collect();
     assert_eq!(newest_first, ["about second", "about first"]);
+    let at_once = (0..500).map(|n| note(&n.to_string()).build()).collect();
+    db.store.accept(at_once, at(0)).await.unwrap();
+    let keys: std::collections::BTreeSet<_> =
+        db.store.list(Filter::default(), 1000).await.unwrap().items.into_iter().map(|row| row.key).collect();
+    assert_eq!(keys.len(), 502, "no key twice");
 }

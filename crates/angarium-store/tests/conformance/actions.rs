@@ -5,7 +5,7 @@ use angarium_domain::targets::TargetState;
 use angarium_domain::text::ChannelName;
 use angarium_store::*;
 
-use crate::support::{Database, at, error, note, parked, retried};
+use crate::support::{Database, at, error, members, note, parked, retried};
 
 /// OB-05, OB-16: who may do what to which status; a wrong status is told, a missing row is not a success.
 pub(crate) async fn every_action_on_every_status(db: Database) {
@@ -87,8 +87,8 @@ pub(crate) async fn retry_of_a_list_spares_those_who_took_it(db: Database) {
     db.accept(&alarm).await;
     let claim = db.claim_one(at(0)).await;
     let hooks = ChannelName::parse("hooks").unwrap();
-    let members = vec!["https://a.example/".to_owned(), "https://b.example/".to_owned()];
-    db.store.resolve(&claim, ChannelKind::Webhook, &hooks, members, at(0)).await.unwrap();
+    let both = members(&["https://a.example/", "https://b.example/"]);
+    db.store.resolve(&claim, ChannelKind::Webhook, &hooks, both, at(0)).await.unwrap();
     let result = |ordinal, state| TargetResult {
         ordinal,
         state,

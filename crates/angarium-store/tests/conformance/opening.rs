@@ -99,3 +99,13 @@ async fn the_database_is_its_owners_alone() {
         assert_eq!(mode, 0o600, "{file}");
     }
 }
+
+/// The lock is the file's, whatever it is called.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_to_the_file_is_the_same_file() {
+    let db = Database::sqlite().await;
+    let link = db.path.with_file_name("link.db");
+    std::os::unix::fs::symlink(&db.path, &link).unwrap();
+    assert!(matches!(refusal(&link).await, StoreError::Locked(_)));
+}

@@ -6,7 +6,7 @@ use angarium_domain::targets::TargetState;
 use angarium_domain::text::ChannelName;
 use angarium_store::*;
 
-use crate::support::{Database, at, delivered, error, note, parked, retried, with_scope};
+use crate::support::{Database, at, delivered, error, members, note, parked, retried, with_scope};
 
 /// OB-10: success writes time and state, with the attempt, in one commit.
 pub(crate) async fn a_delivery_writes_attempt_and_state_together(db: Database) {
@@ -24,7 +24,7 @@ pub(crate) async fn a_delivery_writes_attempt_and_state_together(db: Database) {
     assert_eq!(attempts.len(), 1);
     assert_eq!((attempts[0].number, attempts[0].record.class, attempts[0].late), (1, None, false));
     assert_eq!(attempts[0].led_to, Status::Delivered);
-    assert!(db.store.waiting_lanes().await.unwrap().is_empty());
+    assert!(db.store.waiting_lanes(at(0)).await.unwrap().is_empty());
 }
 
 pub(crate) async fn a_failure_is_due_again_and_keeps_its_error(db: Database) {
@@ -46,7 +46,7 @@ pub(crate) async fn a_failure_is_due_again_and_keeps_its_error(db: Database) {
 pub(crate) async fn a_late_failure_changes_nothing(db: Database) {
     db.accept(&note("alarm")).await;
     let stale = db.claim_one(at(0)).await;
-    db.store.release(vec![(stale.key, stale.generation)]).await.unwrap();
+    db.store.release(&stale, at(0)).await.unwrap();
     let current = db.claim_one(at(1)).await;
     assert_eq!(db.settle(parked(&stale, at(2))).await, Settled::Late);
     let row = db.view(&note("alarm")).await;
@@ -63,7 +63,7 @@ pub(crate) async fn a_late_failure_changes_nothing(db: Database) {
 pub(crate) async fn a_late_success_delivers_a_row_that_is_still_live(db: Database) {
     db.accept(&note("alarm")).await;
     let stale = db.claim_one(at(0)).await;
-    db.store.release(vec![(stale.key, stale.generation)]).await.unwrap();
+    db.store.release(&stale, at(0)).await.unwrap();
     let current = db.claim_one(at(1)).await;
     assert_eq!(db.settle(delivered(&stale, at(2))).await, Settled::LateDelivered);
     let row = db.view(&note("alarm")).await;
@@ -121,8 +121,8 @@ pub(crate) async fn an_accepted_address_is_never_sent_to_again(db: Database) {
     db.accept(&note("alarm").list("ops")).await;
     let stale = db.claim_one(at(0)).await;
     let hooks = ChannelName::parse("hooks").unwrap();
-    let members = vec!["https://a.example/".to_owned(), "https://b.example/".to_owned()];
-    db.store.resolve(&stale, ChannelKind::Webhook, &hooks, members, at(0)).await.unwrap();
+    let both = members(&["https://a.example/", "https://b.example/"]);
+    db.store.resolve(&stale, ChannelKind::Webhook, &hooks, both, at(0)).await.unwrap();
     let result = |ordinal, state| TargetResult {
         ordinal,
         state,
@@ -130,7 +130,7 @@ pub(crate) async fn an_accepted_address_is_never_sent_to_again(db: Database) {
         provider_message_id: None,
     };
     db.store.settle_targets(&stale, vec![result(0, TargetState::Accepted)]).await.unwrap();
-    db.store.release(vec![(stale.key, stale.generation)]).await.unwrap();
+    db.store.release(&stale, at(0)).await.unwrap();
     let current = db.claim_one(at(1)).await;
     let refused = TargetState::Refused(error("no"));
     let late = vec![result(0, refused.clone()), result(1, refused.clone())];
@@ -152,7 +152,7 @@ pub(crate) async fn a_suspended_channel_is_shown_and_reopened_by_a_success(db: D
     let claims = db.claim_all(at(0)).await;
     db.settle(with_scope(retried(&claims[0], at(1), at(1)), &claims[0], Scope::SuspendChannel(at(300))))
         .await;
-    let waiting = || async { db.store.waiting_lanes().await.unwrap().remove(0) };
+    let waiting = || async { db.store.waiting_lanes(at(0)).await.unwrap().remove(0) };
     let lane = waiting().await;
     assert_eq!((lane.suspended, lane.waits_until), (true, at(300)));
     db.settle(with_scope(delivered(&claims[1], at(2)), &claims[1], Scope::Healthy)).await;

@@ -53,7 +53,7 @@ impl Database {
 
     /// Claims everything that is due, up to 1,000 rows a lane.
     pub(crate) async fn claim_all(&self, now: Timestamp) -> Vec<Claim> {
-        let lanes = self.store.waiting_lanes().await.unwrap();
+        let lanes = self.store.waiting_lanes(now).await.unwrap();
         let quotas = lanes.iter().map(|lane| Quota { lane: lane.lane, rows: 1000 }).collect();
         self.store.claim(quotas, "node-a", now, LEASE).await.unwrap()
     }
@@ -178,6 +178,10 @@ impl Note {
     }
 }
 
+pub(crate) fn members(urls: &[&str]) -> Vec<Address> {
+    urls.iter().map(|url| Address::parse(ChannelKind::Webhook, url).unwrap()).collect()
+}
+
 pub(crate) fn error(detail: &str) -> LastError {
     LastError { class: FailureClass::Transient, detail: detail.into() }
 }
@@ -225,7 +229,7 @@ pub(crate) fn retried(claim: &Claim, now: Timestamp, due: Timestamp) -> Settleme
 pub(crate) fn with_scope(mut settlement: Settlement, claim: &Claim, scope: Scope) -> Settlement {
     settlement.scopes = vec![ScopeChange {
         scope,
-        lane: claim.lane,
+        lane: ScopedLane::Key(claim.lane),
         channel: claim.channel.clone(),
         address: claim.address.as_ref().map(|address| address.as_str().to_owned()),
         reason: "HTTP 410".into(),

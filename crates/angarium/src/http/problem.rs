@@ -184,6 +184,7 @@ impl From<StoreError> for Problem {
             StoreError::Overloaded => Code::Overloaded,
             StoreError::QueryTimeout => Code::QueryTimeout,
             StoreError::Unavailable(_)
+            | StoreError::Disk(_)
             | StoreError::Locked(_)
             | StoreError::NotOurs(_)
             | StoreError::NewerSchema { .. } => Code::StorageUnavailable,

@@ -123,6 +123,7 @@ impl Server {
         tokio::select! {
             () = self.dispatcher.ended() => "the dispatcher",
             _ = &mut self.http => "the API",
+            () = self.store.ended() => "the database's writer",
         }
     }
 

@@ -137,7 +137,7 @@ async fn suppressions() {
         provider_message_id: None,
         scopes: vec![ScopeChange {
             scope: Beyond::SuppressAddress,
-            lane: claim.lane,
+            lane: angarium_store::ScopedLane::Key(claim.lane),
             channel: claim.channel.clone(),
             address: Some(address.as_str().to_owned()),
             reason: "410 Gone".to_owned(),

@@ -65,12 +65,9 @@ async fn the_life_of_a_notification() {
     server.clock.advance(Duration::from_secs(60));
     let claims = server.claim().await;
     assert_eq!(of(&server.get(&path).await.json()), "retrying 1 null true null");
-    server
-        .app
-        .store
-        .release(claims.iter().map(|claim| (claim.key, claim.generation)).collect())
-        .await
-        .unwrap();
+    for claim in &claims {
+        server.app.store.release(claim, server.app.clock.now()).await.unwrap();
+    }
     server.attempt(None).await;
     let shown = server.get(&path).await.json();
     assert_eq!(of(&shown), "delivered 1 null false 2026-07-07T12:01:00Z");

@@ -165,9 +165,9 @@ impl Server {
 
     /// Claims whatever is due, as the dispatcher does.
     async fn claim(&self) -> Vec<Claim> {
-        let lanes = self.app.store.waiting_lanes().await.unwrap();
-        let quotas = lanes.iter().map(|waiting| Quota { lane: waiting.lane, rows: 100 }).collect();
         let (now, lease) = (self.app.clock.now(), Duration::from_secs(60));
+        let lanes = self.app.store.waiting_lanes(now).await.unwrap();
+        let quotas = lanes.iter().map(|waiting| Quota { lane: waiting.lane, rows: 100 }).collect();
         self.app.store.claim(quotas, "test-node", now, lease).await.unwrap()
     }
 

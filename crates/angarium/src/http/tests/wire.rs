@@ -192,6 +192,7 @@ fn c005_in33_in34_faults_of_the_store() {
         (StoreError::Full, Code::StorageFull),
         (StoreError::Overloaded, Code::Overloaded),
         (StoreError::Unavailable(secret.clone()), Code::StorageUnavailable),
+        (StoreError::Disk(secret.clone()), Code::StorageUnavailable),
         (StoreError::Locked(secret.clone()), Code::StorageUnavailable),
         (StoreError::NotOurs(secret.clone()), Code::StorageUnavailable),
         (StoreError::NewerSchema { found: 9, known: 1 }, Code::StorageUnavailable),
