@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use crate::catalog::Catalog;
 use crate::dispatcher::Observer;
 use crate::leases::Leases;
+use crate::receivers::Receivers;
 use crate::registry::Registry;
 use crate::{list, sending};
 
@@ -32,6 +33,7 @@ pub(crate) struct Context {
     pub(crate) leases: Arc<Leases>,
     pub(crate) node: String,
     pub(crate) observer: Observer,
+    pub(crate) receivers: Receivers,
     /// Nothing new is to be begun.
     pub(crate) stopping: AtomicBool,
 }
@@ -232,11 +234,12 @@ impl Context {
     /// One call of the adapter, observed.
     pub(crate) async fn send(&self, way: &Way, delivery: &Delivery) -> Vec<Outcome> {
         let outcomes = sending::send(way.adapter.as_ref(), delivery, way.settings.timeout).await;
-        for outcome in &outcomes {
+        for (outcome, address) in outcomes.iter().zip(&delivery.addresses) {
             let class = match outcome {
                 Outcome::Delivered(_) => None,
                 Outcome::Failed(failure) => Some(failure.class),
             };
+            self.receivers.note(address.receiver(), class == Some(FailureClass::Transient));
             (self.observer)(way.settings.kind, class);
         }
         outcomes

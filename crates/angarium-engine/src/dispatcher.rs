@@ -21,6 +21,7 @@ use crate::catalog::Catalog;
 use crate::delivery::Context;
 use crate::leases::Leases;
 use crate::permits::{Permit, Permits};
+use crate::receivers::Receivers;
 use crate::registry::Registry;
 use crate::settler::{self, Done, Finished};
 use crate::wake::Wake;
@@ -82,6 +83,7 @@ impl Dispatcher {
             leases: Arc::new(Leases::default()),
             node: settings.node.clone(),
             observer: parts.observer,
+            receivers: Receivers::default(),
             stopping: AtomicBool::new(false),
         });
         let taken_back = recovery::take_back(&context, Timestamp::LAST).await?;

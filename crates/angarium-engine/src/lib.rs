@@ -15,6 +15,7 @@ pub mod dispatcher;
 mod leases;
 mod list;
 mod permits;
+mod receivers;
 mod recovery;
 pub mod registry;
 mod sending;

@@ -3,6 +3,8 @@
 //! Members are sent to in groups as large as one exchange of the adapter allows, several groups side by side
 //! where permits can be spared. What became of a group is written as soon as it is known.
 
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -36,38 +38,83 @@ pub(crate) async fn attempt(
     let mut round = Round::default();
     round.refuse_suppressed(context, claim, &mut targets).await;
     heed_receivers(&mut targets);
-    let groups = due_groups(&targets, way.adapter.addresses_per_send(), started_at);
-    if !groups.is_empty() {
+    let mut waiting = due_groups(context, &way, &targets, started_at);
+    if !waiting.is_empty() {
         context.last_look(claim, &way).await?;
     }
     // From here on something may have been sent: whatever goes wrong, what is known is written and settled.
-    let mut under_way = JoinSet::new();
-    for (n, group) in groups.into_iter().enumerate() {
-        // The claim's own permit carries the first group; further ones side by side need permits of their own.
-        while under_way.len() >= way.settings.max_parallel_per_receiver.max(1) {
-            round.take_in(context, claim, &way, &mut targets, under_way.join_next().await).await;
-        }
-        let borrowed = if n == 0 { None } else { borrow(&spare) };
-        if n > 0 && borrowed.is_none() {
-            while let Some(ended) = under_way.join_next().await {
-                round.take_in(context, claim, &way, &mut targets, Some(ended)).await;
-            }
-        }
-        if n > 0 && !may_go_on(context, claim).await {
+    let mut under_way = UnderWay::default();
+    while !waiting.is_empty() {
+        let next = waiting.iter().position(|group| under_way.has_room(&group.receiver, &way));
+        // The claim's own permit carries one group; further ones side by side need permits of their own.
+        let borrowed = if under_way.is_empty() { None } else { borrow(&spare, &way) };
+        let (Some(next), true) = (next, borrowed.is_some() || under_way.is_empty()) else {
+            drop(borrowed);
+            round.take_in(context, claim, &way, &mut targets, under_way.next().await).await;
+            continue;
+        };
+        if round.sent > 0 && !may_go_on(context, claim).await {
             break;
         }
-        let delivery = delivery_to(&way, &message, &targets, &group, context.clock.now());
+        round.sent += 1;
+        let Some(group) = waiting.remove(next) else { break };
+        let delivery = delivery_to(&way, &message, &targets, &group.places, context.clock.now());
         let (context, way) = (Arc::clone(context), Arc::clone(&way));
-        under_way.spawn(async move {
+        under_way.begin(group, async move {
             let outcomes = context.send(&way, &delivery).await;
             drop(borrowed);
-            (group, outcomes)
+            outcomes
         });
     }
-    while let Some(ended) = under_way.join_next().await {
+    while let Some(ended) = under_way.next().await {
         round.take_in(context, claim, &way, &mut targets, Some(ended)).await;
     }
     round.settlement(context, claim, &way, &targets, started_at)
+}
+
+/// Members that are sent to in one exchange, by their places, and the receiver behind the first of them.
+struct Group {
+    places: Vec<usize>,
+    receiver: String,
+}
+
+/// What came of a group; no outcomes if its sending broke off.
+type Ended = (Group, Vec<Outcome>);
+
+/// The groups that are being sent to.
+#[derive(Default)]
+struct UnderWay {
+    sending: JoinSet<Vec<Outcome>>,
+    groups: HashMap<tokio::task::Id, Group>,
+}
+
+impl UnderWay {
+    fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Whether another group may be sent to this receiver now.
+    fn has_room(&self, receiver: &str, way: &Way) -> bool {
+        let at_it = self.groups.values().filter(|group| group.receiver == receiver).count();
+        at_it < way.settings.max_parallel_per_receiver.max(1)
+    }
+
+    fn begin(&mut self, group: Group, sending: impl Future<Output = Vec<Outcome>> + Send + 'static) {
+        let task = self.sending.spawn(sending).id();
+        self.groups.insert(task, group);
+    }
+
+    /// The next group that comes to an end; none if nothing is under way.
+    async fn next(&mut self) -> Option<Ended> {
+        let (task, outcomes) = match self.sending.join_next_with_id().await? {
+            Ok(ended) => ended,
+            Err(error) => {
+                tracing::error!(cause = %error, "sending to members of a list broke off");
+                (error.id(), Vec::new())
+            }
+        };
+        Some((self.groups.remove(&task)?, outcomes))
+    }
 }
 
 /// The way out and the members: those written down at the first attempt, or, at the first attempt, those that
@@ -108,7 +155,11 @@ async fn may_go_on(context: &Context, claim: &Claim) -> bool {
         && context.store.stands(claim).await.unwrap_or(false)
 }
 
-fn borrow((overall, channel): &Spare) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+/// Permits for one more group, as long as a quarter of the channel's stays free for others.
+fn borrow((overall, channel): &Spare, way: &Way) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+    if channel.available_permits() <= way.settings.max_parallel / 4 {
+        return None;
+    }
     let overall = Arc::clone(overall).try_acquire_owned().ok()?;
     Some((overall, Arc::clone(channel).try_acquire_owned().ok()?))
 }
@@ -122,12 +173,24 @@ fn heed_receivers(targets: &mut [Target]) {
     }
 }
 
-/// Places of the members that are due, in groups of at most `size`.
-fn due_groups(targets: &[Target], size: usize, now: Timestamp) -> Vec<Vec<usize>> {
+/// The members that are due, in groups as large as one exchange allows; those behind receivers that failed
+/// lately come last.
+fn due_groups(context: &Context, way: &Way, targets: &[Target], now: Timestamp) -> VecDeque<Group> {
     let is_due = |target: &Target| matches!(target.state, TargetState::Waiting { due, .. } if due <= now);
-    let due: Vec<usize> =
-        (0..).zip(targets).filter(|(_, target)| is_due(target)).map(|(place, _)| place).collect();
-    due.chunks(size.max(1)).map(<[usize]>::to_vec).collect()
+    let receiver =
+        |target: &Target| Address::stored(way.settings.kind, target.address.clone()).receiver().to_owned();
+    let due = (0..).zip(targets).filter(|(_, target)| is_due(target));
+    let mut due: Vec<(u32, usize, String)> = due
+        .map(|(place, target)| (place, receiver(target)))
+        .map(|(place, receiver)| (context.receivers.failures(&receiver), place, receiver))
+        .collect();
+    due.sort_unstable();
+    due.chunks(way.adapter.addresses_per_send().max(1))
+        .map(|members| Group {
+            places: members.iter().map(|(_, place, _)| *place).collect(),
+            receiver: members.first().map(|(_, _, receiver)| receiver.clone()).unwrap_or_default(),
+        })
+        .collect()
 }
 
 fn delivery_to(
@@ -150,8 +213,6 @@ fn delivery_to(
     }
 }
 
-type Ended = Option<Result<(Vec<usize>, Vec<Outcome>), tokio::task::JoinError>>;
-
 /// What one attempt at a list has led to so far.
 #[derive(Default)]
 struct Round {
@@ -159,6 +220,7 @@ struct Round {
     told: Vec<serde_json::Value>,
     accepted: usize,
     slow: usize,
+    sent: usize,
     first_failure: Option<Failure>,
     provider_message_id: Option<String>,
 }
@@ -185,19 +247,12 @@ impl Round {
         claim: &Claim,
         way: &Way,
         targets: &mut [Target],
-        ended: Ended,
+        ended: Option<Ended>,
     ) {
-        let (group, outcomes) = match ended {
-            Some(Ok(sent)) => sent,
-            Some(Err(error)) => {
-                tracing::error!(notification.id = %claim.id, cause = %error, "sending to members of a list broke off");
-                return;
-            }
-            None => return,
-        };
+        let Some((group, outcomes)) = ended else { return };
         let now = context.clock.now();
         let mut results = Vec::new();
-        for (place, outcome) in group.into_iter().zip(outcomes) {
+        for (place, outcome) in group.places.into_iter().zip(outcomes) {
             let Some(target) = targets.get_mut(place) else { continue };
             let follows = decide(&outcome, target.progress, &way.rules(), now, context.chance.as_ref());
             let (error, class, provider_id) = match &outcome {

@@ -1,8 +1,15 @@
 //! Permits: how much may be in flight, over all, per channel and per lane (OB-09).
 //!
-//! The dispatcher alone hands them out, before it claims. A lane whose receiver fails again and again gets
-//! fewer, down to one, and all such lanes together no more than half of what there is: dead receivers cost the
-//! others neither claims nor permits.
+//! The dispatcher alone hands them out, before it claims. A receiver that hangs holds a permit for as long as the
+//! channel's timeout lasts, and that it hangs shows only then; so what is not known to work must never hold all
+//! permits. Of a channel's permits, and of all there are,
+//!
+//! - lanes that failed lately (suspects) hold a quarter together, one each;
+//! - lanes of which nothing is known yet, with the suspects, hold three quarters; and an eighth more is kept for
+//!   the first try of each, so that a newcomer need not wait for those that hang;
+//! - lanes that took a message lately may use everything.
+//!
+//! Dead receivers cost the others neither claims nor permits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +22,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::catalog::Catalog;
 
-/// After so many failures in a row a lane counts as slow.
-const SLOW_AFTER: u32 = 3;
+/// After so many failures in a row a lane that worked before is a suspect.
+const SUSPECT_AFTER: u32 = 3;
 
 /// Lanes of which it is remembered how their receivers did; beyond this all are given a fresh start.
 const REMEMBERED_LANES: usize = 10_000;
@@ -41,12 +48,67 @@ pub(crate) struct Permits {
 struct Lane {
     in_flight: usize,
     failures: u32,
+    /// The receiver took a message, and has not become a suspect since.
+    proven: bool,
+    /// The channel it was last served on.
+    channel: String,
+}
+
+/// How far a lane is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Suspect,
+    Unknown,
+    Proven,
 }
 
 impl Lane {
-    fn is_slow(&self) -> bool {
-        self.failures >= SLOW_AFTER
+    fn standing(&self) -> Standing {
+        match (self.proven, self.failures) {
+            (true, failures) if failures < SUSPECT_AFTER => Standing::Proven,
+            (false, 0) => Standing::Unknown,
+            _ => Standing::Suspect,
+        }
     }
+}
+
+/// How much of `size` permits lanes of each standing may hold, and how much they hold.
+#[derive(Clone, Copy)]
+struct Share {
+    size: usize,
+    free: usize,
+    suspects: usize,
+    unproven: usize,
+}
+
+impl Share {
+    /// Whether one more may go to a lane of this standing that holds `in_flight` already.
+    fn has_room(&self, standing: Standing, in_flight: usize) -> bool {
+        let part = |eighths: usize| (self.size * eighths / 8).max(1);
+        self.free > 0
+            && match (standing, in_flight) {
+                (Standing::Proven, _) => true,
+                (Standing::Suspect, _) => self.suspects < part(2) && self.unproven < part(6),
+                (Standing::Unknown, 0) => self.unproven < part(7),
+                (Standing::Unknown, _) => self.unproven < part(6),
+            }
+    }
+
+    fn take(&mut self, standing: Standing) {
+        self.free -= 1;
+        self.suspects += usize::from(standing == Standing::Suspect);
+        self.unproven += usize::from(standing != Standing::Proven);
+    }
+}
+
+/// One lane while permits are handed out.
+struct Candidate<'a> {
+    lane: LaneKey,
+    channel: &'a str,
+    standing: Standing,
+    in_flight: usize,
+    most: usize,
+    rows: usize,
 }
 
 /// What one look at the waiting lanes leads to.
@@ -82,48 +144,84 @@ impl Permits {
         let first = self.turn.map_or(0, |turn| waiting.partition_point(|lane| lane.lane <= turn));
         waiting.rotate_left(first);
 
-        let mut free = self.overall.available_permits();
-        let mut slow = self.free_for_slow_lanes();
-        let mut channels: HashMap<&str, usize> = HashMap::new();
-        let mut rooms: Vec<(LaneKey, &str, bool, usize, usize)> = Vec::new();
+        let mut overall = self.share(None, self.size, self.overall.available_permits());
+        let mut channels: HashMap<&str, Share> = HashMap::new();
+        let mut candidates: Vec<Candidate<'_>> = Vec::with_capacity(waiting.len());
         for lane in &waiting {
             let settings = settings_of(catalog, &lane.name.channel);
-            let name = lane.name.channel.as_str();
-            let channel_free = self.channel_free(name, &settings, lane.suspended);
-            channels.entry(name).or_insert(channel_free);
-            let (is_slow, room) = self.room(lane.lane, &settings);
-            rooms.push((lane.lane, name, is_slow, room, 0));
-        }
-        let mut handed_out = true;
-        while handed_out && free > 0 {
-            handed_out = false;
-            for (lane, channel, is_slow, room, rows) in &mut rooms {
-                let Some(channel_free) = channels.get_mut(channel) else { continue };
-                let blocked = free == 0 || *room == 0 || *channel_free == 0 || (*is_slow && slow == 0);
-                if blocked {
-                    continue;
-                }
-                (free, *room, *channel_free, *rows) = (free - 1, *room - 1, *channel_free - 1, *rows + 1);
-                slow -= usize::from(*is_slow);
-                self.turn = Some(*lane);
-                handed_out = true;
+            let channel = lane.name.channel.as_str();
+            if !channels.contains_key(channel) {
+                let free = self.channel_free(channel, &settings, lane.suspended);
+                channels.insert(channel, self.share(Some(channel), settings.max_parallel.max(1), free));
             }
+            let known = self.lanes.get(&lane.lane);
+            let standing = known.map_or(Standing::Unknown, Lane::standing);
+            let most =
+                if standing == Standing::Suspect { 1 } else { settings.max_parallel_per_receiver.max(1) };
+            let in_flight = known.map_or(0, |lane| lane.in_flight);
+            candidates.push(Candidate { lane: lane.lane, channel, standing, in_flight, most, rows: 0 });
         }
-        let quotas = rooms
-            .into_iter()
-            .filter(|(.., rows)| *rows > 0)
-            .map(|(lane, .., rows)| Quota { lane, rows })
+        while self.hand_out(&mut candidates, &mut overall, &mut channels) {}
+        let quotas = candidates
+            .iter()
+            .filter(|candidate| candidate.rows > 0)
+            .map(|candidate| Quota { lane: candidate.lane, rows: candidate.rows })
             .collect();
         Plan { quotas, next_look }
     }
 
+    /// One round: a row for each lane that may have one more. False if there was none.
+    fn hand_out(
+        &mut self,
+        candidates: &mut [Candidate<'_>],
+        overall: &mut Share,
+        channels: &mut HashMap<&str, Share>,
+    ) -> bool {
+        let mut handed_out = false;
+        for candidate in candidates {
+            let Some(channel) = channels.get_mut(candidate.channel) else { continue };
+            let (standing, in_flight) = (candidate.standing, candidate.in_flight);
+            let fits = overall.has_room(standing, in_flight) && channel.has_room(standing, in_flight);
+            if in_flight >= candidate.most || !fits {
+                continue;
+            }
+            overall.take(standing);
+            channel.take(standing);
+            candidate.in_flight += 1;
+            candidate.rows += 1;
+            self.turn = Some(candidate.lane);
+            handed_out = true;
+        }
+        handed_out
+    }
+
+    /// What is held of all permits, or of a channel's, by lanes of each standing.
+    fn share(&self, channel: Option<&str>, size: usize, free: usize) -> Share {
+        let mut share = Share { size, free, suspects: 0, unproven: 0 };
+        for lane in self.lanes.values().filter(|lane| channel.is_none_or(|name| lane.channel == name)) {
+            match lane.standing() {
+                Standing::Proven => {}
+                Standing::Unknown => share.unproven += lane.in_flight,
+                Standing::Suspect => {
+                    share.suspects += lane.in_flight;
+                    share.unproven += lane.in_flight;
+                }
+            }
+        }
+        share
+    }
+
     /// Takes a permit for a claim from this lane. The plan saw to it that there is one, unless a list has borrowed
     /// it meanwhile.
-    pub(crate) fn take(&mut self, lane: LaneKey, channel: &str, catalog: &Catalog) -> Option<Permit> {
-        let channel = Arc::clone(self.channel(channel, &settings_of(catalog, channel)));
+    pub(crate) fn take(&mut self, lane: LaneKey, name: &str, catalog: &Catalog) -> Option<Permit> {
+        let channel = Arc::clone(self.channel(name, &settings_of(catalog, name)));
         let overall = Arc::clone(&self.overall).try_acquire_owned().ok()?;
         let channel = channel.try_acquire_owned().ok()?;
-        self.lanes.entry(lane).or_default().in_flight += 1;
+        let known = self.lanes.entry(lane).or_default();
+        known.in_flight += 1;
+        if known.channel != name {
+            known.channel = name.to_owned();
+        }
         Some(Permit { _overall: overall, _channel: channel })
     }
 
@@ -133,11 +231,11 @@ impl Permits {
         known.in_flight = known.in_flight.saturating_sub(1);
         match failed {
             Some(true) => known.failures = known.failures.saturating_add(1),
-            Some(false) => known.failures = 0,
+            Some(false) => (known.failures, known.proven) = (0, true),
             None => {}
         }
-        if known.in_flight == 0 && known.failures == 0 {
-            self.lanes.remove(&lane);
+        if known.failures >= SUSPECT_AFTER {
+            known.proven = false;
         }
         if self.lanes.len() > REMEMBERED_LANES {
             self.lanes.retain(|_, lane| lane.in_flight > 0);
@@ -161,18 +259,6 @@ impl Permits {
         let size = settings.max_parallel.max(1);
         let free = self.channel(name, settings).available_permits();
         if suspended { usize::from(free == size) } else { free }
-    }
-
-    fn room(&self, lane: LaneKey, settings: &ChannelSettings) -> (bool, usize) {
-        let most = settings.max_parallel_per_receiver.max(1);
-        let Some(lane) = self.lanes.get(&lane) else { return (false, most) };
-        let most = if lane.is_slow() { 1 } else { most };
-        (lane.is_slow(), most.saturating_sub(lane.in_flight))
-    }
-
-    fn free_for_slow_lanes(&self) -> usize {
-        let held: usize = self.lanes.values().filter(|lane| lane.is_slow()).map(|lane| lane.in_flight).sum();
-        (self.size / 2).max(1).saturating_sub(held)
     }
 }
 

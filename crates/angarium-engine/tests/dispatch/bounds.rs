@@ -8,25 +8,29 @@ use angarium_domain::state::Status;
 
 use crate::support::{Setup, World, fail};
 
-/// With every receiver hanging, exactly `cap` deliveries are under way; and when they answer, never more.
+/// With receivers that worked before and hang now, exactly `cap` deliveries are under way; and when they answer,
+/// never more.
 async fn in_flight_is(cap: usize, setup: Setup, hosts: usize) {
-    let mut world = World::asleep(setup).await;
+    let world = World::new(setup).await;
     let hosts: Vec<String> = (0..hosts).map(|n| format!("h{n}")).collect();
+    for host in &hosts {
+        world.hand_in(host, host).await;
+        world.until(host, Status::Delivered).await;
+    }
     for host in &hosts {
         world.adapter.close(host);
     }
     for n in 0..60 {
         world.hand_in(&n.to_string(), &hosts[n % hosts.len()]).await;
     }
-    world.start().await;
-    world.adapter.begun(cap).await;
+    world.adapter.begun(hosts.len() + cap).await;
     for host in &hosts {
         world.adapter.open(host);
     }
     for n in 0..60 {
         world.until(&n.to_string(), Status::Delivered).await;
     }
-    assert_eq!(world.adapter.sent().len(), 60);
+    assert_eq!(world.adapter.sent().len(), hosts.len() + 60);
     assert_eq!(world.adapter.most_in_flight.load(Ordering::SeqCst), cap);
 }
 
@@ -66,18 +70,15 @@ async fn a_receiver_that_hangs_holds_up_nobody_else() {
     world.until("dead 199", Status::Delivered).await;
 }
 
-/// OB-09: however many receivers are dead, half of the permits stay for the others.
+/// OB-09: receivers that failed lately hold a quarter of the permits together, however many they are.
 #[tokio::test]
-async fn dead_receivers_together_take_half_at_most() {
+async fn dead_receivers_together_take_a_quarter_at_most() {
     let world = World::new(Setup { max_parallel_deliveries: 8, ..Setup::default() }).await;
     let dead: Vec<String> = (0..20).map(|n| format!("dead{n}")).collect();
     for host in &dead {
-        world.adapter.outcomes(host, (0..3).map(|_| fail(FailureClass::Transient)));
-        for n in 0..3 {
-            let name = format!("{host} {n}");
-            world.hand_in(&name, host).await;
-            world.until(&name, Status::Retrying).await;
-        }
+        world.adapter.outcomes(host, [fail(FailureClass::Transient)]);
+        world.hand_in(host, host).await;
+        world.until(host, Status::Retrying).await;
     }
     world.looked("all failures are known").await;
     let before = world.adapter.sent().len();
@@ -85,12 +86,35 @@ async fn dead_receivers_together_take_half_at_most() {
         world.adapter.close(host);
     }
     world.advance(10);
-    world.adapter.begun(before + 4).await;
+    world.adapter.begun(before + 2).await;
     for n in 0..20 {
         world.hand_in(&format!("well {n}"), "well").await;
         world.until(&format!("well {n}"), Status::Delivered).await;
     }
     let sent = world.adapter.sent();
     let to_the_dead = sent.iter().skip(before).filter(|host| host.starts_with("dead")).count();
-    assert_eq!(to_the_dead, 4, "half of eight permits");
+    assert_eq!(to_the_dead, 2, "a quarter of eight permits");
+}
+
+/// OB-09: receivers of which nothing is known yet, and which hang, leave room for those that work, and for the
+/// first try of another newcomer.
+#[tokio::test]
+async fn newcomers_that_hang_leave_room() {
+    let world = World::new(Setup { max_parallel_deliveries: 8, ..Setup::default() }).await;
+    world.hand_in("proof", "proven").await;
+    world.until("proof", Status::Delivered).await;
+    for n in 0..20 {
+        let host = format!("hangs{n}");
+        world.adapter.close(&host);
+        for _ in 0..3 {
+            world.hand_in(&format!("{host} {}", world.adapter.sent().len() + n * 10), &host).await;
+        }
+    }
+    world.adapter.begun(1 + 7).await;
+    for n in 0..20 {
+        world.hand_in(&format!("well {n}"), "proven").await;
+        world.until(&format!("well {n}"), Status::Delivered).await;
+    }
+    let hanging = world.adapter.sent().iter().filter(|host| host.starts_with("hangs")).count();
+    assert_eq!(hanging, 7, "seven of eight permits, and not one more");
 }

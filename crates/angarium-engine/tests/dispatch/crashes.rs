@@ -6,6 +6,8 @@ use std::time::Duration;
 use angarium_domain::channel::{ChannelSettings, OnAmbiguous};
 use angarium_domain::outcome::FailureClass;
 use angarium_domain::state::Status;
+use angarium_domain::targets::TargetState;
+use angarium_store::View;
 
 use crate::support::{Setup, World, list, within};
 
@@ -53,13 +55,20 @@ async fn what_may_have_been_sent_is_parked_where_that_is_asked_for() {
 /// OB-12: a crash in the middle of a list repeats at most what was in flight.
 #[tokio::test]
 async fn a_crash_in_a_list_repeats_what_was_in_flight() {
-    let channel = ChannelSettings { max_parallel_per_receiver: 2, ..Setup::default().channel };
     let members = vec!["a", "b", "c", "d", "e", "f"];
-    let mut world = World::new(Setup { channel, lists: vec![("ops", members)], ..Setup::default() }).await;
+    let mut world = World::new(Setup { lists: vec![("ops", members)], ..Setup::default() }).await;
     world.adapter.close("d");
     world.adapter.close("e");
     world.accept("alarm", list("ops")).await;
-    world.adapter.begun(5).await;
+    world.adapter.begun(6).await;
+    within(async {
+        let accepted =
+            |row: &View| row.targets.iter().filter(|one| one.state == TargetState::Accepted).count();
+        while accepted(&world.view("alarm").await) < 4 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     world.let_go();
     world.crash().await;
     world.adapter.open("d");
@@ -131,13 +140,9 @@ async fn c126_a_slow_delivery_keeps_its_lease() {
 /// A process that was paused for longer than its lease drops the claim before the first byte.
 #[tokio::test]
 async fn a_paused_process_does_not_send_under_a_lost_lease() {
-    let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
-    let setup = Setup {
-        channel,
-        lists: vec![("ops", vec!["a", "b"])],
-        lease: Duration::from_secs(600),
-        ..Setup::default()
-    };
+    let lists = vec![("ops", vec!["a", "b"])];
+    let setup =
+        Setup { max_parallel_deliveries: 1, lists, lease: Duration::from_secs(600), ..Setup::default() };
     let world = World::new(setup).await;
     world.adapter.close("a");
     world.accept("alarm", list("ops")).await;

@@ -54,8 +54,7 @@ async fn a_list_that_nobody_accepts_is_parked() {
 /// A cancelled list stops between members: what has not been sent is not sent.
 #[tokio::test]
 async fn cancel_stops_a_list_on_its_way() {
-    let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
-    let world = World::new(Setup { channel, ..ops(vec!["a", "b", "c"]) }).await;
+    let world = World::new(Setup { max_parallel_deliveries: 1, ..ops(vec!["a", "b", "c"]) }).await;
     world.adapter.close("a");
     world.accept("alarm", list("ops")).await;
     world.adapter.begun(1).await;
@@ -83,16 +82,16 @@ async fn a_list_that_was_not_known_when_it_was_written_to() {
 #[tokio::test]
 async fn a_database_that_takes_no_outcome_stops_a_list() {
     let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
-    let mut world = World::asleep(Setup { channel, ..ops(vec!["a", "b"]) }).await;
+    let mut world = World::asleep(Setup { channel, ..ops(vec!["a/1", "a/2"]) }).await;
     world.tamper("CREATE TRIGGER broken BEFORE UPDATE ON targets BEGIN SELECT RAISE(ABORT, 'no'); END");
     world.accept("alarm", list("ops")).await;
     world.start().await;
     world.adapter.begun(1).await;
     world.looked("meanwhile").await;
-    assert_eq!(world.adapter.sent(), ["a", "marker-meanwhile"]);
+    assert_eq!(world.adapter.sent(), ["a/1", "marker-meanwhile"]);
     world.tamper("DROP TRIGGER broken");
     world.until("alarm", Status::Delivered).await;
-    assert_eq!((world.adapter.sent_to("a"), world.adapter.sent_to("b")), (1, 1));
+    assert_eq!((world.adapter.sent_to("a/1"), world.adapter.sent_to("a/2")), (1, 1));
 }
 
 /// What a receiver asks for in one list is heeded for that receiver, and for nobody else in the list.
@@ -114,4 +113,30 @@ async fn a_rate_limited_member_holds_up_no_other() {
         world.until(name, Status::Delivered).await;
     }
     assert_eq!((world.adapter.sent_to("a"), world.adapter.sent_to("b")), (3, 2));
+}
+
+/// A member whose receiver hangs holds up neither the other members nor the next notification.
+#[tokio::test]
+async fn a_member_that_hangs_holds_up_no_other() {
+    let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
+    let world = World::new(Setup { channel, ..ops(vec!["dead/1", "dead/2", "dead/3", "well"]) }).await;
+    world.adapter.close("dead/1");
+    world.accept("alarm", list("ops")).await;
+    world.adapter.begun(2).await;
+    assert_eq!(world.adapter.sent(), ["dead/1", "well"], "one at a time to the same receiver");
+    world.adapter.open("dead/1");
+    world.until("alarm", Status::Delivered).await;
+    assert_eq!(world.adapter.sent().len(), 4);
+}
+
+/// Members behind receivers that failed lately come last.
+#[tokio::test]
+async fn members_that_work_come_first() {
+    let world = World::new(Setup { max_parallel_deliveries: 1, ..ops(vec!["dead", "well"]) }).await;
+    world.adapter.outcomes("dead", [fail(FailureClass::Transient)]);
+    world.hand_in("first", "dead").await;
+    world.until("first", Status::Retrying).await;
+    world.accept("alarm", list("ops")).await;
+    world.until("alarm", Status::Delivered).await;
+    assert_eq!(world.adapter.sent(), ["dead", "well", "dead"]);
 }

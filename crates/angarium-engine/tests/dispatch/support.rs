@@ -83,7 +83,7 @@ impl Scripted {
         self.gates.lock().unwrap()[&url(address)].add_permits(Semaphore::MAX_PERMITS / 2);
     }
 
-    /// Hosts that were sent to, in order.
+    /// The addresses that were sent to, in order.
     pub(crate) fn sent(&self) -> Vec<String> {
         self.sent.borrow().clone()
     }
@@ -113,8 +113,8 @@ impl Adapter for Scripted {
             let address = &delivery.addresses[0];
             let in_flight = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
             self.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
-            let host = address.receiver().trim_end_matches(".example:443").to_owned();
-            self.sent.send_modify(|sent| sent.push(host));
+            let name = address.as_str().trim_start_matches("https://").replace(".example", "");
+            self.sent.send_modify(|sent| sent.push(name.trim_end_matches('/').to_owned()));
             let gate = self.gates.lock().unwrap().get(address.as_str()).cloned();
             if let Some(gate) = gate {
                 drop(gate.acquire().await.unwrap());
@@ -130,8 +130,10 @@ impl Adapter for Scripted {
     }
 }
 
-pub(crate) fn url(host: &str) -> String {
-    format!("https://{host}.example/")
+/// `a` stands for `https://a.example/`, `a/1` for another address of the same receiver.
+pub(crate) fn url(name: &str) -> String {
+    let (host, path) = name.split_once('/').unwrap_or((name, ""));
+    format!("https://{host}.example/{path}")
 }
 
 /// How a world is set up.

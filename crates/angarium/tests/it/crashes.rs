@@ -11,7 +11,7 @@ use crate::support::{Installation, ON_LOOPBACK, id_of, to_with_id, within};
 async fn c046_killed_with_forty_in_flight() {
     let receiver = Receiver::start().await.unwrap();
     receiver.hold();
-    let wide = format!("{ON_LOOPBACK}max_parallel = 40\nmax_parallel_per_receiver = 40\n");
+    let wide = format!("{ON_LOOPBACK}max_parallel = 60\nmax_parallel_per_receiver = 40\n");
     let mut server = Installation::started(&wide).await;
     let names: Vec<String> = (0..60).map(|n| format!("alarm {n}")).collect();
     server.hand_in_all(names.iter().map(|name| to_with_id(&receiver.url("/hook"), name)).collect()).await;
