@@ -121,7 +121,7 @@ impl Dialler {
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
-                Ok(Err(error)) => Fault::unsent(FaultKind::Connect, error),
+                Ok(Err(error)) => Fault::unsent(FaultKind::of_connect(&error), error),
                 Err(_) => {
                     Fault::unsent(FaultKind::Connect, "the address did not take the connection in time")
                 }

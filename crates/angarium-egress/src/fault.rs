@@ -32,6 +32,8 @@ pub enum FaultKind {
     Dns,
     /// No address took the connection.
     Connect,
+    /// This machine could not make a connection: no descriptor, port or memory left. Not the receiver's fault.
+    Local,
     /// No trust could be established: certificate, name or protocol version.
     Tls,
     /// The time was up before an answer came.
@@ -43,6 +45,15 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// Whose fault it is that connecting failed.
+    pub(crate) fn of_connect(error: &std::io::Error) -> Self {
+        // EMFILE, ENFILE, ENOBUFS, ENOMEM and EADDRNOTAVAIL on Linux.
+        match error.raw_os_error() {
+            Some(24 | 23 | 105 | 12 | 99) => FaultKind::Local,
+            _ => FaultKind::Connect,
+        }
+    }
+
     /// The kind in one word, for what is stored and counted.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,6 +62,7 @@ impl FaultKind {
             FaultKind::Blocked(_) => "blocked_address",
             FaultKind::Dns => "dns",
             FaultKind::Connect => "connect",
+            FaultKind::Local => "local",
             FaultKind::Tls => "tls",
             FaultKind::Timeout => "timeout",
             FaultKind::Protocol => "protocol",

@@ -24,7 +24,7 @@ mod views;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use angarium_domain::address::Address;
@@ -52,6 +52,8 @@ pub struct Store {
     db: Sqlite,
     last_key: AtomicI64,
     room: tokio::sync::Semaphore,
+    /// The last notification could not be stored.
+    refused: AtomicBool,
     lanes: Mutex<HashMap<LaneName, LaneKey>>,
 }
 
@@ -70,8 +72,13 @@ impl Op for NewestKey {
     }
 }
 
-/// Something small that only the writing connection can tell.
-struct Ping;
+/// A write of so many bytes, over the same ones each time.
+struct Ping {
+    bytes: usize,
+}
+
+/// As much room as an ordinary notification needs, so that a ping fails when they would.
+const ORDINARY_BYTES: usize = 64 * 1024;
 
 impl Op for Ping {
     type Output = ();
@@ -79,7 +86,7 @@ impl Op for Ping {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
         const TOUCH: &str =
             "INSERT INTO meta (name, value) VALUES ('ping', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
-        tx.execute(TOUCH, params!["1"]).await.map(drop)
+        tx.execute(TOUCH, params!["x".repeat(self.bytes).as_str()]).await.map(drop)
     }
 }
 
@@ -89,7 +96,8 @@ impl Store {
         let db = Sqlite::open(options)?;
         let newest = db.read(NewestKey).await?;
         let room = tokio::sync::Semaphore::new(WAITING_BYTES);
-        Ok(Store { db, last_key: AtomicI64::new(newest), room, lanes: Mutex::new(HashMap::new()) })
+        let refused = AtomicBool::new(false);
+        Ok(Store { db, refused, last_key: AtomicI64::new(newest), room, lanes: Mutex::new(HashMap::new()) })
     }
 
     /// Finishes what is queued and closes the database.
@@ -123,8 +131,10 @@ impl Store {
             names.iter().map(|name| lanes.get(name).copied()).collect()
         };
         let items = items.into_iter().map(|item| (self.next_key(now), item)).collect();
-        let accepted = self.db.write(accept::Accept { items, known_lanes, now }).await?;
+        let accepted = self.db.write(accept::Accept { items, known_lanes, now }).await;
         drop(room);
+        self.refused.store(accepted.is_err(), Ordering::Relaxed);
+        let accepted = accepted?;
         let mut lanes = self.remembered();
         if lanes.len() > REMEMBERED_LANES {
             lanes.clear();
@@ -276,9 +286,16 @@ impl Store {
         self.db.read(count).await
     }
 
-    /// Writes and commits something small: says whether the database takes writes.
+    /// Says whether the database takes notifications: its file is where it was, and since the last one that
+    /// could not be stored, there is room again.
     pub async fn ping(&self) -> Result<()> {
-        self.db.write(Ping).await
+        if !self.db.is_in_place() {
+            return Err(StoreError::Unavailable("its file is gone or was replaced".into()));
+        }
+        let bytes = if self.refused.load(Ordering::Relaxed) { ORDINARY_BYTES } else { 1 };
+        self.db.write(Ping { bytes }).await?;
+        self.refused.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Stores a key; false if its name is taken.

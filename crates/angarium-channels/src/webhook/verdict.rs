@@ -57,6 +57,7 @@ pub(crate) fn of_answer(
 pub(crate) fn of_fault(fault: &Fault, address: &Address) -> Failure {
     let class = match fault.kind {
         FaultKind::Blocked(_) | FaultKind::Request => FailureClass::PermanentMessage,
+        FaultKind::Local => FailureClass::Internal,
         FaultKind::Dns
         | FaultKind::Connect
         | FaultKind::Tls

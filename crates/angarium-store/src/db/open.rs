@@ -96,6 +96,31 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Refuses to make a new database where an old one has gone astray: its log still holds what was acknowledged.
+pub(super) fn refuse_orphaned_log(path: &Path) -> Result<()> {
+    let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let log = beside(path, "-wal");
+    if bytes(path) == 0 && bytes(&log) > 0 {
+        let lost = format!("{} is missing or empty, but its log {} is not", path.display(), log.display());
+        return Err(StoreError::Corrupt(format!(
+            "{lost}; restore the file, or move the log away to begin anew"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the database's log is there.
+pub(super) fn has_log(path: &Path) -> bool {
+    beside(path, "-wal").exists()
+}
+
+/// What tells one file from another under the same name.
+pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let file = std::fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
+}
+
 /// Opens the one connection that writes, brings the schema up to date and checks every setting that
 /// durability rests on by reading it back.
 pub(super) fn writer(path: &Path) -> Result<Connection> {

@@ -163,6 +163,7 @@ pub(crate) struct Sqlite {
     read: mpsc::Sender<Box<dyn Job>>,
     read_for_dispatch: mpsc::Sender<Box<dyn Job>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    identity: Option<(u64, u64)>,
     path: PathBuf,
     closed_before: bool,
     /// Keeps other processes out; the writer shares it until its last commit.
@@ -174,15 +175,22 @@ impl Sqlite {
     pub(crate) fn open(options: &Options) -> Result<Self> {
         let path = open::one_name(&options.path);
         let lock = Arc::new(ProcessLock::take(&path)?);
+        open::refuse_orphaned_log(&path)?;
+        let had_log = open::has_log(&path);
         let connection = open::writer(&path)?;
         let closed_before = open::note_opened(&connection)?;
+        if !closed_before && !had_log {
+            tracing::error!(
+                "durability_regression: the last process did not close the database and its log is gone; what it acknowledged last may be lost"
+            );
+        }
         let (write, jobs) = mpsc::channel(WRITE_QUEUE);
         let writer = Writer::new(path.clone(), connection, jobs, Arc::clone(&lock));
         let mut threads = vec![spawn("store-writer", move || writer.work())?];
         let read = readers(&path, options.readers, options.query_timeout, &mut threads)?;
         let read_for_dispatch = readers(&path, 1, Duration::from_secs(60), &mut threads)?;
-        let threads = Mutex::new(threads);
-        Ok(Sqlite { write, read, read_for_dispatch, threads, path, closed_before, _lock: lock })
+        let (threads, identity) = (Mutex::new(threads), open::identity(&path));
+        Ok(Sqlite { identity, write, read, read_for_dispatch, threads, path, closed_before, _lock: lock })
     }
 
     /// Runs `op` in a transaction that writes. Returns once it is durable. Turned away with
@@ -210,6 +218,11 @@ impl Sqlite {
     /// Whether the process before this one closed the database; if not, it died, or the power went.
     pub(crate) fn closed_before(&self) -> bool {
         self.closed_before
+    }
+
+    /// Whether the file that is open is still the one under its name.
+    pub(crate) fn is_in_place(&self) -> bool {
+        open::identity(&self.path) == self.identity
     }
 
     /// Returns when the writing thread has ended, which it must not while the database is open.

@@ -109,3 +109,29 @@ async fn a_link_to_the_file_is_the_same_file() {
     std::os::unix::fs::symlink(&db.path, &link).unwrap();
     assert!(matches!(refusal(&link).await, StoreError::Locked(_)));
 }
+
+/// A database that went astray is not silently begun anew while its log still holds what was acknowledged.
+#[tokio::test]
+async fn a_log_without_its_database_is_refused() {
+    let db = Database::sqlite().await;
+    db.accept(&note("alarm")).await;
+    let copy = db.path.with_file_name("copy.db");
+    for empty_file_there in [false, true] {
+        let log = format!("{}-wal", copy.display());
+        std::fs::copy(format!("{}-wal", db.path.display()), &log).unwrap();
+        if empty_file_there {
+            std::fs::write(&copy, b"").unwrap();
+        }
+        assert!(matches!(refusal(&copy).await, StoreError::Corrupt(_)));
+        assert!(std::fs::metadata(&log).unwrap().len() > 0, "the log was left as it was");
+    }
+}
+
+/// DB10: a file that is taken away under the running server is noticed.
+#[tokio::test]
+async fn a_file_that_is_taken_away_is_noticed() {
+    let db = Database::sqlite().await;
+    db.store.ping().await.unwrap();
+    std::fs::rename(&db.path, db.path.with_file_name("elsewhere.db")).unwrap();
+    assert!(matches!(db.store.ping().await, Err(StoreError::Unavailable(_))));
+}

@@ -9,7 +9,11 @@ use tracing_subscriber::EnvFilter;
 pub fn start_logging() {
     let filter = EnvFilter::try_from_env("ANGARIUM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let json = std::env::var("ANGARIUM_LOG_FORMAT").is_ok_and(|format| format == "json");
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A log that cannot be written (a full disk, a reader that went away) must not end the server.
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     let started = if json {
         log.json().flatten_event(true).try_init()
     } else {

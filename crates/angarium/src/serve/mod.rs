@@ -8,6 +8,7 @@
 
 mod build;
 mod log;
+mod process;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -106,6 +107,7 @@ impl Server {
                 header_timeout: config.server.header_timeout,
                 body_timeout: config.server.body_timeout,
                 shutdown_grace: grace,
+                max_connections: process::room_for_connections(http::Bounds::default().max_connections),
                 ..http::Bounds::default()
             },
             keys: Arc::default(),
@@ -203,6 +205,7 @@ pub fn run(loaded: Loaded) -> Result<ExitCode, Failure> {
 }
 
 async fn serve(config: Config) -> Result<ExitCode, Failure> {
+    let _file_size = process::survive_file_size_limits();
     let mut signals = Signals::listen().map_err(|error| Failure::failed("no_signals", &error.to_string()))?;
     let key_file = config.server.admin_key_file();
     let mut server =

@@ -37,7 +37,17 @@ async fn c005_c055_a_full_disk_stops_acknowledgements_and_heals() {
     .await;
     assert_eq!((refused.0, &refused.1["code"]), (503, &json!("storage_full")));
     assert_eq!(refused.1["retryable"], true);
+    let server = &server;
+    let readiness = |status: u16| {
+        within(async move {
+            while server.call(Method::GET, "/readyz", None).await.0 != status {
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    readiness(503).await;
     std::fs::remove_file(inside.join("ballast")).unwrap();
+    readiness(200).await;
     server.hand_in(&to_with_id(&receiver.url("/hook"), "afterwards")).await;
     accepted.push("afterwards".into());
     for name in &accepted {
