@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use angarium::cli::{self, Command, Exit, Failure, Globals};
+use angarium::cli::{self, Command, Failure, Globals};
 use angarium::config::Config;
 use angarium::{http, serve};
 
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         Command::Client(command) => return cli::run_client(&globals, command),
         Command::Serve => start(&globals),
         Command::Demo { exit } => angarium::demo::run(exit),
-        Command::Openapi => print_openapi(),
+        Command::Openapi => return cli::print(&globals, &http::openapi_json()),
     };
     done.unwrap_or_else(|failure| cli::report(&failure, globals.output))
 }
@@ -25,10 +25,4 @@ fn start(globals: &Globals) -> Result<ExitCode, Failure> {
     let loaded =
         Config::load(globals.config.as_deref()).map_err(|problems| Failure::configuration(&problems))?;
     serve::run(loaded)
-}
-
-fn print_openapi() -> Result<ExitCode, Failure> {
-    use std::io::Write;
-    let _nobody_reads_it = std::io::stdout().write_all(http::openapi_json().as_bytes());
-    Ok(Exit::Fine.into())
 }

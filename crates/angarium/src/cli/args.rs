@@ -41,7 +41,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Server to talk to [default: the address in the configuration]
-    #[arg(long, global = true, value_name = "URL", env = "ANGARIUM_SERVER", value_parser = server)]
+    #[arg(long, global = true, value_name = "URL", env = "ANGARIUM_SERVER", hide_env_values = true, value_parser = server)]
     pub server: Option<Url>,
     /// File with the API key [default: the variable ANGARIUM_KEY, or the admin key beside the database]
     #[arg(long, global = true, value_name = "FILE")]

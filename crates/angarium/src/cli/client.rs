@@ -35,12 +35,13 @@ pub(super) struct Api {
 impl Api {
     /// Gets ready to talk to the server that the arguments, the environment or the configuration name.
     pub(super) fn connect(globals: &Globals) -> Result<Self, Failure> {
-        Api::over(connection(globals)?)
+        Api::over(connection(globals)?, ANSWER_BYTES)
     }
 
-    fn over(Connection { server, key, ca_file }: Connection) -> Result<Self, Failure> {
+    fn over(connection: Connection, answer_bytes: usize) -> Result<Self, Failure> {
+        let Connection { server, key, ca_file } = connection;
         let mut options = Options::new(Guard::public_only().plain_http(true));
-        options.read_limit = ANSWER_BYTES;
+        options.read_limit = answer_bytes;
         if let Some(path) = ca_file {
             let pem = std::fs::read(&path)
                 .map_err(|error| Failure::usage(&format!("{}: {error}", path.display())))?;
@@ -131,7 +132,7 @@ impl Api {
         match response.status {
             200..=299 if response.truncated => Err(Failure::failed(
                 "answer_cut_off",
-                "the answer is not whole: it broke off, or is longer than is read",
+                "the answer is not whole: it broke off, or has more than 256 MiB; ask for less with --limit",
             )),
             200..=299 => Ok(text),
             401 | 403 => Err(Failure::answered(response.status, &text).with_advice(KEY_ADVICE)),
@@ -210,7 +211,8 @@ mod tests {
     }
 
     fn api(server: Url) -> Api {
-        Api::over(Connection { server, key: Some(Secret::new("ak_1".into())), ca_file: None }).unwrap()
+        let key = Some(Secret::new("ak_1".into()));
+        Api::over(Connection { server, key, ca_file: None }, 16).unwrap()
     }
 
     #[test]
@@ -243,6 +245,17 @@ mod tests {
         let failure = api(url).post(&["keys"], "{}".into()).unwrap_err();
         assert_eq!(failure.exit(), Exit::Unreachable);
         assert_eq!(requests.join().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_is_none() {
+        let (url, requests) = server(&[Some("200 {\"items\":[1,2,3,4]}"), Some("200 {\"items\":[1,2]}")]);
+        let api = api(url);
+        let failure = api.get(&["keys"], &[]).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Failed);
+        assert!(failure.shown(crate::cli::Format::Json).contains("answer_cut_off"));
+        assert_eq!(api.get(&["keys"], &[]).unwrap(), "{\"items\":[1,2]}");
+        requests.join().unwrap();
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The admin key that a server leaves beside its database is for that server alone: it is sent to the
 //! address in the configuration and to this machine, never to another host that was named.
 
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,9 @@ use crate::config::{Config, Secret, drop_line_end};
 /// Where keys are looked for; shown when the server wants one.
 pub(super) const KEY_ADVICE: &str =
     "give a key with ANGARIUM_KEY or --key-file, or run this as the user of the server beside its database";
+
+/// The most bytes of a file with a key.
+const KEY_FILE_BYTES: u64 = 64 * 1024;
 
 /// A server, and how to talk to it.
 #[derive(Debug)]
@@ -74,7 +78,13 @@ fn is_this_machine(url: &Url) -> bool {
 }
 
 fn read_key(path: &Path) -> Result<Secret, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(KEY_FILE_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    if text.len() as u64 > KEY_FILE_BYTES {
+        return Err(format!("{}: it has more than 64 KiB and is no key", path.display()));
+    }
     clean_key(text).map_err(|fault| format!("{}: {fault}", path.display()))
 }
 
@@ -110,6 +120,13 @@ mod tests {
         ] {
             assert_eq!(is_this_machine(&url.parse().unwrap()), local, "{url}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_file_without_end_is_refused() {
+        let detail = read_key(Path::new("/dev/zero")).unwrap_err();
+        assert!(detail.contains("more than 64 KiB"), "{detail}");
     }
 
     #[test]

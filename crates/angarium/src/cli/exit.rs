@@ -113,7 +113,7 @@ impl Failure {
     /// The same with a sentence more about what to do.
     #[must_use]
     pub fn with_advice(mut self, advice: &str) -> Self {
-        let detail = format!("{}; {advice}", self.detail());
+        let detail = format!("{}; {advice}", self.detail().trim_end_matches('.'));
         if let Value::Object(problem) = &mut self.problem {
             problem.insert("detail".to_owned(), detail.into());
         }
@@ -138,8 +138,12 @@ impl Failure {
         let mut text = format!("angarium: {}\n", escape_lines(self.detail()));
         let errors = self.problem.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for error in errors {
-            let part = |key: &str| escape(error.get(key).and_then(Value::as_str).unwrap_or_default());
-            text.push_str(&format!("{}: {}\n", part("field"), part("message")));
+            let part = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+            let (field, message) = (part("field"), part("message"));
+            // Of one error alone the detail has said it all.
+            if errors.len() > 1 || self.detail() != format!("{field} {message}") {
+                text.push_str(&format!("{}: {}\n", escape(field), escape(message)));
+            }
         }
         text
     }
@@ -183,6 +187,19 @@ mod tests {
         assert_eq!(json, serde_json::from_str::<Value>(body).unwrap());
         let shown = failure.shown(Format::Table);
         assert_eq!(shown, "angarium: D\\u{1b}[2J\nsubject: too long\n");
+    }
+
+    #[test]
+    fn one_error_is_shown_once() {
+        let one = r#"{"code":"invalid_request","detail":"subject is required","errors":[{"field":"subject","message":"is required"}]}"#;
+        assert_eq!(Failure::answered(422, one).shown(Format::Table), "angarium: subject is required\n");
+    }
+
+    #[test]
+    fn advice_follows_a_sentence() {
+        let refused = Failure::answered(401, r#"{"code":"auth_invalid","detail":"The key is not valid."}"#);
+        let shown = refused.with_advice("give another").shown(Format::Table);
+        assert_eq!(shown, "angarium: The key is not valid; give another\n");
     }
 
     #[test]

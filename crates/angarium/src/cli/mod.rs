@@ -25,6 +25,7 @@ mod table;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 
 pub use args::{ClientCommand, Command, Globals, Invocation};
@@ -39,7 +40,8 @@ use output::Out;
 /// shown, the arguments make no sense and it was said why) it fails with the code to exit with.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, ExitCode> {
     let args: Vec<OsString> = args.into_iter().collect();
-    Invocation::try_parse_from(&args).map_err(|error| {
+    Invocation::try_parse_from(&args).map_err(|mut error| {
+        hide_credentials(&mut error);
         if error.use_stderr() && asks_for_json(&args) {
             let text = error.render().to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -49,6 +51,21 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Exi
         let _ = error.print();
         if error.use_stderr() { Exit::Usage.into() } else { Exit::Fine.into() }
     })
+}
+
+/// A URL that was refused for the password in it is not repeated with the password.
+fn hide_credentials(error: &mut clap::Error) {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    if !text(ContextKind::InvalidArg).starts_with("--server") {
+        return;
+    }
+    if let Some((_, host)) = text(ContextKind::InvalidValue).rsplit_once('@') {
+        let hidden = ContextValue::String(format!("...@{host}"));
+        error.insert(ContextKind::InvalidValue, hidden);
+    }
 }
 
 /// Whether the arguments, which could not be parsed as a whole, ask for JSON.
@@ -65,6 +82,16 @@ pub fn run_client(globals: &Globals, command: ClientCommand) -> ExitCode {
     let written = out.finish();
     match done.and_then(|exit| written.map(|()| exit)) {
         Ok(exit) => exit.into(),
+        Err(failure) => report(&failure, globals.output),
+    }
+}
+
+/// Writes a text to stdout. That it could not be written is a failure, as it is for every command.
+pub fn print(globals: &Globals, text: &str) -> ExitCode {
+    let mut out = Out::stdout(globals.output);
+    out.text(text);
+    match out.finish() {
+        Ok(()) => Exit::Fine.into(),
         Err(failure) => report(&failure, globals.output),
     }
 }

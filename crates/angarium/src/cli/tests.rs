@@ -87,6 +87,21 @@ fn a_key_is_no_argument() {
     assert_eq!(fails("angarium kpi --key ak_1"), clap::error::ErrorKind::UnknownArgument);
 }
 
+/// A password in the address is refused and not repeated, neither to people nor to programs.
+#[test]
+fn a_password_in_the_address_is_not_repeated() {
+    for url in [
+        "http://someone:pa55w0rd@host/",
+        "ftp://someone:pa55w0rd@host",
+        "http://someone:pa55w0rd@x@host:99999",
+    ] {
+        let mut error = Invocation::try_parse_from(["angarium", "kpi", "--server", url]).unwrap_err();
+        hide_credentials(&mut error);
+        let text = error.render().to_string();
+        assert!(!text.contains("pa55w0rd") && !text.contains("someone") && text.contains("@host"), "{text}");
+    }
+}
+
 #[test]
 fn json_is_known_before_the_arguments_are_understood() {
     let asks = |line: &str| asks_for_json(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>());

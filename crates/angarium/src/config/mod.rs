@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 use angarium_domain::limits::Limits;
 use angarium_domain::text::{ChannelName, ListName};
@@ -119,7 +120,8 @@ impl Config {
         let unreadable = |error: io::Error| {
             vec![Problem { file: name.clone(), position: None, message: format!("cannot be read: {error}") }]
         };
-        let text = read_file(path).map_err(unreadable)?;
+        let bytes = read_bytes(path).map_err(unreadable)?;
+        let text = String::from_utf8(bytes).map_err(|error| vec![not_utf8(&name, &error)])?;
         let source = Source {
             name: &name,
             folder: path.parent().unwrap_or(Path::new("")),
@@ -174,12 +176,26 @@ fn read_document(root: Section<'_, '_>, folder: &Path) -> Config {
 }
 
 fn read_file(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let read = std::fs::File::open(path)?.take(FILE_BYTES + 1).read_to_string(&mut text)?;
+    let not_utf8 = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
+    String::from_utf8(read_bytes(path)?).map_err(not_utf8)
+}
+
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)?.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
     if read as u64 > FILE_BYTES {
         return Err(io::Error::other("it has more than 16 MiB"));
     }
-    Ok(text)
+    Ok(bytes)
+}
+
+/// Where the first byte stands that is not UTF-8.
+fn not_utf8(name: &str, error: &FromUtf8Error) -> Problem {
+    let (good, _) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+    let good = String::from_utf8_lossy(good);
+    let last = good.rsplit('\n').next().unwrap_or_default();
+    let position = (good.matches('\n').count() + 1, last.chars().count() + 1);
+    Problem { file: name.to_owned(), position: Some(position), message: "the file is not UTF-8".to_owned() }
 }
 
 #[cfg(unix)]

@@ -460,3 +460,12 @@ fn a_named_file_must_be_there() {
     let problems = Config::load(Some(Path::new("/nonexistent/angarium.toml"))).unwrap_err();
     assert!(problems[0].to_string().starts_with("/nonexistent/angarium.toml: cannot be read"));
 }
+
+#[test]
+fn a_file_that_is_not_utf8_is_reported_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.toml");
+    std::fs::write(&path, b"[server]\n# \xC3\xBC \xFF\n").unwrap();
+    let problems = Config::load(Some(&path)).unwrap_err();
+    assert_eq!(shown(&problems), [format!("{}:2:5: the file is not UTF-8", path.display())]);
+}

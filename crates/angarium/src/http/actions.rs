@@ -116,18 +116,7 @@ pub(super) async fn lift_suppression(
     RawQuery(query): RawQuery,
 ) -> Result<StatusCode, Problem> {
     let mut params = Params::read(query.as_deref());
-    let mut needed = |name: &str| {
-        let mut given = false;
-        let value = params.take(name, |text| {
-            given = true;
-            Ok::<_, &str>(text.to_owned())
-        });
-        if !given {
-            params.refuse(name, "is required");
-        }
-        value.unwrap_or_default()
-    };
-    let (channel, address) = (needed("channel"), needed("address"));
+    let (channel, address) = (params.required("channel"), params.required("address"));
     params.finish()?;
     let address = normal_form(&app, &channel, address);
     if app.store.lift_suppression(&channel, &address).await? {

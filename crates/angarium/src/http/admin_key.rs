@@ -2,7 +2,7 @@
 //! command line on the same machine finds it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use angarium_domain::chance::Chance;
@@ -54,7 +54,9 @@ pub enum AdminKeyError {
 /// With `given` (the text of `ANGARIUM_ADMIN_KEY`) that text is the key named `admin`, whatever was before.
 /// Without it a key is made if no key that may administer is live. A key that is made, replaced or given is
 /// written to `file`, with mode 0600, before it is stored: a crash in between leaves a file that the next
-/// start writes again, never a key that nobody knows.
+/// start writes again, never a key that nobody knows. Where both say the same already, nothing is written, so
+/// that a full disk does not keep the server from starting; nor does a file that cannot be written while the
+/// stored key is right.
 pub async fn ensure_admin_key(
     store: &Store,
     clock: &dyn Clock,
@@ -77,9 +79,18 @@ pub async fn ensure_admin_key(
         None => Token::make(chance),
         Some(text) => (Token::read(fit(&text)?), text),
     };
-    write_secret(file, &text).map_err(|source| AdminKeyError::File { path: file.to_owned(), source })?;
     let same = |key: &ApiKey| key.name == ADMIN_KEY_NAME && key.id == token.id && key.hash == token.hash;
-    if admins.iter().any(same) {
+    let stored = admins.iter().any(same);
+    if !(stored && holds(file, &text)) {
+        match write_secret(file, &text) {
+            Err(error) if stored => {
+                tracing::warn!(cause = %error, "the file of the admin key cannot be written; the key is good");
+            }
+            Err(source) => return Err(AdminKeyError::File { path: file.to_owned(), source }),
+            Ok(()) => {}
+        }
+    }
+    if stored {
         return Ok(AdminKey::Kept);
     }
     let key = ApiKey {
@@ -102,6 +113,20 @@ fn fit(text: &str) -> Result<&str, AdminKeyError> {
     } else {
         Err(AdminKeyError::Unfit)
     }
+}
+
+/// Whether a file is as [`write_secret`] would leave it.
+fn holds(path: &Path, text: &str) -> bool {
+    let says = |mut file: File| {
+        #[cfg(unix)]
+        let private = std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o077 == 0;
+        #[cfg(not(unix))]
+        let private = true;
+        let mut held = String::new();
+        Read::by_ref(&mut file).take(MOST_CHARS as u64 + 2).read_to_string(&mut held)?;
+        Ok::<_, io::Error>(private && held.strip_suffix('\n') == Some(text))
+    };
+    File::open(path).and_then(says).unwrap_or(false)
 }
 
 /// Writes a line to a file that only its owner can read: whole or not at all, and durably.

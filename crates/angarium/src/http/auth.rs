@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use angarium_domain::chance::Chance;
 use angarium_domain::text::{Actor, KeyName};
@@ -130,15 +131,24 @@ impl Token {
     /// A key made here, `ang_<id>_<secret>`, stands under its id with the hash of its secret; any other text
     /// stands under a fingerprint with the hash of the whole.
     pub(super) fn read(text: &str) -> Self {
-        let own = text.strip_prefix("ang_").and_then(|rest| rest.split_once('_')).filter(|(id, secret)| {
-            id.len() == ID_CHARS
-                && id.bytes().all(|b| b.is_ascii_alphanumeric())
-                && secret.len() == SECRET_CHARS
-        });
-        match own {
+        match Token::parts(text) {
             Some((id, secret)) => Token { id: id.to_owned(), hash: sha256(&[secret]) },
             None => Token { id: id_from(&sha256(&["fingerprint of ", text])), hash: sha256(&[text]) },
         }
+    }
+
+    /// Whether a text has the whole shape of a key made here.
+    pub(super) fn is_own(text: &str) -> bool {
+        Token::parts(text).is_some()
+    }
+
+    /// Id and secret of a text that has the shape of a key made here.
+    fn parts(text: &str) -> Option<(&str, &str)> {
+        text.strip_prefix("ang_").and_then(|rest| rest.split_once('_')).filter(|(id, secret)| {
+            id.len() == ID_CHARS
+                && id.bytes().all(|b| b.is_ascii_alphanumeric())
+                && secret.len() == SECRET_CHARS
+        })
     }
 
     /// A new key: what is stored of it, and the text that is shown once.
@@ -169,6 +179,7 @@ fn sha256(parts: &[&str]) -> [u8; 32] {
 #[derive(Default)]
 pub struct Keys {
     remembered: Mutex<Remembered>,
+    refusals: Mutex<Refusals>,
     /// Held while keys are changed, so that what was checked before still holds.
     pub(super) changing: tokio::sync::Mutex<()>,
 }
@@ -179,6 +190,28 @@ pub struct Keys {
 struct Remembered {
     callers: HashMap<[u8; 32], Caller>,
     forgotten: u64,
+}
+
+/// How often the log speaks of refused keys.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// Requests refused for their key, so that a flood of them does not flood the log.
+#[derive(Default)]
+struct Refusals {
+    untold: u64,
+    told_at: Option<Duration>,
+}
+
+impl Refusals {
+    /// Counts one more, and says how many there were where it is time to tell. `now` is monotonic.
+    fn add(&mut self, now: Duration) -> Option<u64> {
+        self.untold += 1;
+        if self.told_at.is_some_and(|told_at| now < told_at + TELL_EVERY) {
+            return None;
+        }
+        self.told_at = Some(now);
+        Some(std::mem::take(&mut self.untold))
+    }
 }
 
 impl Keys {
@@ -245,13 +278,28 @@ pub(super) async fn check_metrics(State(app): State<Shared>, request: Request, n
 pub(super) struct Peer(pub(super) SocketAddr);
 
 async fn authorise(app: &App, headers: &HeaderMap, scope: Scope, asked: &Asked) -> Result<Caller, Problem> {
-    let token = bearer(headers)?;
-    let caller = verify(&app.store, &app.keys, token, asked).await?;
+    let verified = match bearer(headers) {
+        Ok(token) => verify(&app.store, &app.keys, token, asked).await,
+        Err(problem) => Err(problem),
+    };
+    let caller = verified.inspect_err(|problem| note_refusal(app, problem))?;
     if caller.may(scope) {
         return Ok(caller);
     }
     tracing::warn!(request.id = &*asked.id, key.id = caller.id, key.name = %caller.name, scope = %scope, "a key lacks the scope it needs");
     Err(Problem::new(Code::ScopeDenied, format!("the scope {scope} is needed")))
+}
+
+/// Counts a key that does not fit, and speaks of such keys once in a while.
+fn note_refusal(app: &App, problem: &Problem) {
+    if problem.code != Code::AuthInvalid {
+        return;
+    }
+    app.metrics.key_refused();
+    let mut refusals = app.keys.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(count) = refusals.add(app.clock.monotonic()) {
+        tracing::warn!(refusals = count, "keys were refused");
+    }
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
@@ -289,8 +337,22 @@ async fn verify(store: &Store, keys: &Keys, text: &str, asked: &Asked) -> Result
             Ok(caller)
         }
         None => {
-            tracing::warn!(request.id = &*asked.id, key.id = token.id, "a key was refused");
+            tracing::debug!(request.id = &*asked.id, key.id = token.id, "a key was refused");
             Err(Problem::plain(Code::AuthInvalid))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_once_a_minute() {
+        let mut refusals = Refusals::default();
+        let table = [(5, Some(1)), (5, None), (64, None), (65, Some(3)), (66, None), (1000, Some(2))];
+        for (second, told) in table {
+            assert_eq!(refusals.add(Duration::from_secs(second)), told, "at {second} s");
         }
     }
 }

@@ -15,14 +15,15 @@ use axum::response::{IntoResponse, Response};
 use url::form_urlencoded;
 
 use super::Shared;
+use super::auth::Token;
 use super::problem::{Code, Problem};
 
 /// Bytes of an address, path and query together.
 const URI_BYTES: usize = 8 * 1024;
 
 /// Parameters under which keys are put into addresses.
-const CREDENTIAL_PARAMETERS: [&str; 7] =
-    ["access_token", "api_key", "api-key", "apikey", "authorization", "bearer", "token"];
+const CREDENTIAL_PARAMETERS: [&str; 8] =
+    ["access_token", "api_key", "api-key", "apikey", "authorization", "bearer", "key", "token"];
 
 /// A request as it came in.
 #[derive(Clone, Debug)]
@@ -77,9 +78,13 @@ fn refuse_early(request: &Request) -> Option<Problem> {
         let detail = format!("the address has more than {URI_BYTES} bytes");
         return Some(Problem::new(Code::UriTooLong, detail));
     }
+    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    let chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if !codings.next().is_none_or(chunked) || codings.next().is_some() {
+        return Some(Problem::new(Code::BodyIncomplete, "the transfer encoding must be chunked alone"));
+    }
     let is_credential = |name: &str, value: &str| {
-        value.starts_with("ang_")
-            || CREDENTIAL_PARAMETERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+        Token::is_own(value) || CREDENTIAL_PARAMETERS.iter().any(|known| known.eq_ignore_ascii_case(name))
     };
     form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
         .any(|(name, value)| is_credential(&name, &value))

@@ -130,7 +130,20 @@ impl Params {
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.given.remove(name)?;
+        if text.chars().any(char::is_control) {
+            self.refuse(name, "contains a control character");
+            return None;
+        }
         parse(&text).map_err(|error| self.refuse(name, error)).ok()
+    }
+
+    /// The parameter as a text; it is an error if it is missing.
+    pub(super) fn required(&mut self, name: &str) -> String {
+        let known = self.given.contains_key(name) || self.errors.iter().any(|error| error.field == name);
+        if !known {
+            self.refuse(name, "is required");
+        }
+        self.take(name, |text| Ok::<_, &str>(text.to_owned())).unwrap_or_default()
     }
 
     /// Notes that a parameter is not as it must be.

@@ -235,6 +235,10 @@ fn read_batch<'a>(app: &App, bytes: &'a [u8]) -> Result<Vec<&'a RawValue>, Probl
         };
         Problem::new(code, one_line(&detail, DETAIL_CHARS))
     })?;
+    // What is derived for the envelope would take an array of its members as well.
+    if text.trim_start().starts_with('[') {
+        return Err(Problem::new(Code::InvalidRequest, "a JSON object is needed"));
+    }
     let Items { kept, count } = envelope.notifications;
     let limit = app.limits.batch_items.min(MOST_ITEMS);
     if count > limit {

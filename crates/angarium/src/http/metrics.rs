@@ -42,6 +42,7 @@ struct Counted {
     requests: Family<ByStatus, Counter>,
     request_seconds: Family<ByRoute, Histogram>,
     attempts: Family<ByClass, Counter>,
+    keys_refused: Counter,
     failed_audit_writes: Counter,
     gauges: Gauges,
 }
@@ -90,6 +91,7 @@ impl Default for Metrics {
             requests: Family::default(),
             request_seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             attempts: Family::default(),
+            keys_refused: Counter::default(),
             failed_audit_writes: Counter::default(),
             gauges: Gauges::default(),
         };
@@ -119,6 +121,11 @@ impl Metrics {
         self.0.refused.get_or_create(&ByCode { code: code.as_str() }).inc();
     }
 
+    /// A request came with a key that does not fit.
+    pub(super) fn key_refused(&self) {
+        self.0.keys_refused.inc();
+    }
+
     /// A request was answered.
     pub(super) fn request(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let route = route.to_owned();
@@ -145,6 +152,7 @@ impl Counted {
         registry.register("http_requests", "Requests answered", self.requests.clone());
         registry.register("http_request_seconds", "Time until the answer", self.request_seconds.clone());
         registry.register("attempts", "Attempts at delivering, by what came of them", self.attempts.clone());
+        registry.register("keys_refused", "Requests with a key that does not fit", self.keys_refused.clone());
         registry.register(
             "audit_writes_failed",
             "Audit entries that could not be written with their facts; they are made up for",

@@ -24,6 +24,7 @@ mod problem;
 mod query;
 mod routes;
 mod server;
+mod stall;
 #[cfg(test)]
 mod tests;
 mod views;

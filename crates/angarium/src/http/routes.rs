@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post};
+use axum::{Extension, Router};
 
 use super::auth::{self, Scope};
 use super::problem::Code;
-use super::{Shared, actions, exchange, health, ingest, keys, metrics, openapi, query};
+use super::{Shared, actions, body, exchange, health, ingest, keys, metrics, openapi, query};
 
 /// The methods there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,8 @@ impl Route {
 
     /// Everything that can go wrong, in the order of status.
     pub(super) fn problems(&self) -> BTreeSet<Code> {
-        const EVERYWHERE: [Code; 3] = [Code::UriTooLong, Code::CredentialInUrl, Code::Internal];
+        const EVERYWHERE: [Code; 4] =
+            [Code::BodyIncomplete, Code::UriTooLong, Code::CredentialInUrl, Code::Internal];
         const WITH_KEY: [Code; 7] = [
             Code::AuthMissing,
             Code::AuthInvalid,
@@ -116,13 +117,12 @@ impl Route {
             Code::StorageUnavailable,
             Code::QueryTimeout,
         ];
-        const WITH_BODY: [Code; 10] = [
+        const WITH_BODY: [Code; 9] = [
             Code::JsonInvalid,
             Code::JsonDuplicateKey,
             Code::JsonTooDeep,
             Code::NumberOutOfRange,
             Code::ControlCharacter,
-            Code::BodyIncomplete,
             Code::BodyTimeout,
             Code::BodyTooLarge,
             Code::ContentTypeUnsupported,
@@ -158,6 +158,7 @@ pub(super) fn router(app: Shared) -> Router {
     router
         .fallback(exchange::not_found)
         .method_not_allowed_fallback(exchange::method_not_allowed)
+        .layer(Extension(body::Room::of(app.bounds.body_bytes)))
         .layer(from_fn_with_state(app.clone(), exchange::wrap))
         .with_state(app)
 }

@@ -1,5 +1,6 @@
 //! The loop that accepts connections, with the bounds that `axum::serve` does not have: a time limit for the
-//! head of a request, a cap on connections, and an end that waits for what is in progress, but not for ever.
+//! head of a request and for an answer that nobody takes, a cap on connections, room for all bodies together,
+//! and an end that waits for what is in progress, but not for ever.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
 use super::auth::Peer;
+use super::stall::Stall;
 use super::{App, routes};
 
 /// Bytes of a request's head. More is answered with 431.
@@ -27,7 +29,7 @@ const HEADER_LINES: usize = 100;
 /// How long no connection is accepted after accepting failed (for want of file descriptors, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How much of time and connections a client may take.
+/// How much of time, memory and connections clients may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// For the head of a request, counted from the connection's start or from the answer before. An idle
@@ -35,10 +37,15 @@ pub struct Bounds {
     pub header_timeout: Duration,
     /// For the whole body of a request.
     pub body_timeout: Duration,
+    /// For a part of an answer to be taken. A connection on which nothing was taken for as long is closed.
+    pub write_timeout: Duration,
     /// For requests in progress when the server stops.
     pub shutdown_grace: Duration,
     /// Connections at once. Further ones wait in the system's queue until one ends.
     pub max_connections: usize,
+    /// Bytes of all bodies that are being read or worked on at once. A request for whose body there is no room
+    /// is answered with 503.
+    pub body_bytes: usize,
 }
 
 impl Default for Bounds {
@@ -46,8 +53,10 @@ impl Default for Bounds {
         Bounds {
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(20),
             shutdown_grace: Duration::from_secs(30),
             max_connections: 4096,
+            body_bytes: 256 * 1024 * 1024,
         }
     }
 }
@@ -67,7 +76,7 @@ pub async fn serve(listener: TcpListener, app: App, shutdown: impl Future<Output
             Some(ended) = connections.join_next(), if !connections.is_empty() => note(ended),
             accepted = listener.accept(), if connections.len() < bounds.max_connections => match accepted {
                 Ok((stream, peer)) => {
-                    let connection = Connection { stream, peer, header_timeout: bounds.header_timeout };
+                    let connection = Connection { stream, peer, bounds: bounds.clone() };
                     connections.spawn(connection.serve(router.clone(), stopping.clone()));
                 }
                 Err(error) => {
@@ -100,12 +109,12 @@ fn note(ended: Result<(), JoinError>) {
 struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
-    header_timeout: Duration,
+    bounds: Bounds,
 }
 
 impl Connection {
     async fn serve(self, router: Router, mut stopping: watch::Receiver<()>) {
-        let Connection { stream, peer, header_timeout } = self;
+        let Connection { stream, peer, bounds } = self;
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(cause = %error, "a connection ended before it was served");
             return;
@@ -117,10 +126,11 @@ impl Connection {
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
-            .header_read_timeout(header_timeout)
+            .header_read_timeout(bounds.header_timeout)
             .max_header_size(HEAD_BYTES)
             .max_headers(HEADER_LINES);
-        let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+        let io = TokioIo::new(Stall::new(stream, bounds.write_timeout));
+        let mut connection = std::pin::pin!(http.serve_connection(io, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
             _ = stopping.changed() => None,

@@ -86,6 +86,9 @@ async fn in2_keys_that_do_not_fit() {
         problem["instance"] = json!(null);
         told.push(problem);
     }
+    let metrics = server.ask_openly("GET", "/metrics").await_reply().await.body;
+    let line = format!("angarium_keys_refused_total {}", told.len());
+    assert!(metrics.lines().any(|known| known == line), "{line} in\n{metrics}");
     told.dedup();
     assert_eq!(told.len(), 1, "{told:?}");
     let two = server.ask("GET", "/v1/kpis").header("authorization", "Bearer x").await_reply().await;
@@ -100,11 +103,16 @@ async fn in2_keys_that_do_not_fit() {
 async fn a_key_in_the_address() {
     let server = Server::start().await;
     let root = server.root.clone();
-    for query in ["access_token=x", "API_KEY=x", "token=x", &format!("q={root}")] {
+    for query in ["access_token=x", "API_KEY=x", "token=x", "key=x", "Authorization=x", &format!("q={root}")]
+    {
         for path in ["/v1/notifications", "/healthz", "/nowhere"] {
             let reply = server.ask("GET", &format!("{path}?{query}")).await_reply().await;
             assert_eq!((reply.status, reply.code().as_str()), (400, "credential_in_url"), "{path}?{query}");
         }
+    }
+    // A part of a key, or what only begins like one, may be looked for.
+    for text in ["ang_", "ang_1", "ang_aaaaaaaaaaaa_", &root[..root.len() - 1]] {
+        assert_eq!(server.get(&format!("/v1/notifications?q={text}")).await.status, 200, "{text}");
     }
 }
 
@@ -132,6 +140,7 @@ async fn the_life_of_a_key() {
     assert_eq!((taken.status, taken.code().as_str()), (409, "name_taken"));
     for (body, fields) in [
         (json!({}), vec!["name", "scopes"]),
+        (json!(["a", ["read"], null]), vec![]),
         (json!({"name": "a b", "scopes": []}), vec!["name", "scopes"]),
         (json!({"name": "a", "scopes": ["root", "read", "read"]}), vec!["scopes.0", "scopes.2"]),
         (
@@ -221,4 +230,38 @@ async fn an_admin_key_that_nobody_could_read() {
     assert_eq!(store.list_keys().await.unwrap(), []);
     let made = ensure_admin_key(&store, &clock, &SystemChance, None, &folder.0.join("admin.key")).await;
     assert_eq!(made.unwrap(), AdminKey::Made);
+}
+
+/// A given admin key that is stored already lets the server start on a disk that takes nothing: its file is
+/// left alone where it says the same, and is no reason to stop where it cannot be written.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_given_admin_key_that_is_there_already() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    let folder = Folder::new();
+    let store = Store::open(&Options::new(folder.0.join("a.db"))).await.unwrap();
+    let clock = ManualClock::at(NOW.parse().unwrap());
+    let inner = folder.0.join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let file = inner.join("admin.key");
+    let ensure = |given: &str| ensure_admin_key(&store, &clock, &SystemChance, Some(given.to_owned()), &file);
+    let given = "correct-horse-battery";
+    assert_eq!(ensure(given).await.unwrap(), AdminKey::Made);
+    let written = std::fs::metadata(&file).unwrap().ino();
+    assert_eq!(ensure(given).await.unwrap(), AdminKey::Kept);
+    assert_eq!(std::fs::metadata(&file).unwrap().ino(), written, "the file was written again");
+
+    // What others can read, or says something else, is written again.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(ensure(given).await.unwrap(), AdminKey::Kept);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::write(&file, "something else\n").unwrap();
+    assert_eq!(ensure(given).await.unwrap(), AdminKey::Kept);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{given}\n"));
+
+    std::fs::remove_dir_all(&inner).unwrap();
+    assert_eq!(ensure(given).await.unwrap(), AdminKey::Kept);
+    let other = ensure("another_choice_of_mine!").await;
+    assert!(matches!(other, Err(AdminKeyError::File { .. })), "{other:?}");
 }

@@ -98,6 +98,8 @@ async fn nothing_to_act_on() {
     let path = format!("{ONE}/{id}/cancel");
     for (given, fields) in [
         (json!({"reason": 7}), vec!["reason"]),
+        (json!({"reason": ["why"]}), vec!["reason"]),
+        (json!(["why"]), vec![]),
         (json!({"reason": "two\nlines"}), vec!["reason"]),
         (json!({"reason": "x".repeat(1001), "force": true}), vec!["reason", "force"]),
     ] {
@@ -165,4 +167,8 @@ async fn suppressions() {
         );
     }
     assert_eq!(server.get(path).await.json()["items"], json!([]));
+    for query in ["?channel=hooks&address=a%00b", "?channel=hooks&address=", "?channel=hooks"] {
+        let reply = server.ask("DELETE", &format!("{path}{query}")).await_reply().await;
+        assert_eq!((reply.status, reply.fields()), (422, vec!["address".to_owned()]), "{query}");
+    }
 }

@@ -62,6 +62,8 @@ async fn in28_the_size_of_a_batch() {
         (json!({"notifications": {}}), 422, "invalid_request"),
         (json!({"notifications": [plain()], "partial": true}), 422, "invalid_request"),
         (json!([plain()]), 422, "invalid_request"),
+        (json!([[plain()]]), 422, "invalid_request"),
+        (json!([[]]), 422, "invalid_request"),
     ] {
         let reply = server.post(BATCH, &body).await;
         assert_eq!((reply.status, reply.code().as_str()), (status, code), "{}", reply.body);

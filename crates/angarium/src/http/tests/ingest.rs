@@ -181,7 +181,11 @@ async fn every_wrong_field_is_named() {
         (with("subject", json!("x".repeat(999))), vec!["subject"]),
         (with("body", json!("x".repeat(262_145))), vec!["body"]),
         (with("list", json!("ops\u{202E}")), vec!["list"]),
+        (with("source", json!(["plant-7", null, null, null])), vec!["source"]),
+        (json!({"to": ["hooks", "https://example.com/"], "subject": "s", "body": "b"}), vec!["to"]),
         (json!([]), vec![]),
+        (json!([plain()]), vec![]),
+        (json!([null, "ops", null, "s", "b"]), vec![]),
         (json!("text"), vec![]),
     ];
     for (body, fields) in table {
@@ -247,6 +251,19 @@ async fn in10_in13_content_types() {
             let reply = ask.await_reply().await;
             assert_eq!(reply.status, status, "{media:?} {encoding:?} {}", reply.body);
         }
+    }
+}
+
+/// IN10: one content type and no coding, however many header lines there are.
+#[tokio::test]
+async fn in10_content_types_that_contradict_each_other() {
+    let server = Server::start().await;
+    for second in
+        [("content-type", "application/json"), ("content-type", "text/plain"), ("content-encoding", "gzip")]
+    {
+        let ask = server.ask("POST", ONE).json(&plain()).header("content-encoding", "identity");
+        let reply = ask.header(second.0, second.1).await_reply().await;
+        assert_eq!((reply.status, reply.code().as_str()), (415, "content_type_unsupported"), "{second:?}");
     }
 }
 

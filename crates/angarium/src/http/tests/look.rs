@@ -151,6 +151,13 @@ async fn filters() {
         ("limit=1e9", "limit"),
         ("limit=-1", "limit"),
         ("order=id;drop", "order"),
+        ("q=a%00b", "q"),
+        ("q=%0A", "q"),
+        ("q=%C2%9B", "q"),
+        ("channel=%00", "channel"),
+        ("list=%7F", "list"),
+        ("site=a%1B", "site"),
+        ("node=%00", "node"),
     ] {
         let reply = server.get(&format!("{ONE}?{query}")).await;
         assert_eq!((reply.status, reply.fields()), (422, vec![field.to_owned()]), "{query} {}", reply.body);

@@ -78,6 +78,18 @@ async fn in14_ambiguous_framing() {
         let answer = server.raw(format!("{}{body}", head(&server, headers)).as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{headers:?}: {answer}");
     }
+    for coding in
+        ["gzip, chunked", "chunked, chunked", "identity, chunked", "gzip\r\ntransfer-encoding: chunked"]
+    {
+        for path in [ONE, "/v1/kpis", "/healthz"] {
+            let method = if path == ONE { "POST" } else { "GET" };
+            let head = head(&server, &format!("transfer-encoding: {coding}\r\n"));
+            let head = head.replace(&format!("POST {ONE}"), &format!("{method} {path}"));
+            let head = head.replace("host: x", "host: x\r\nconnection: close");
+            let reply = Reply::read(&server.raw(format!("{head}{chunked}").as_bytes()).await);
+            assert_eq!((reply.status, reply.code().as_str()), (400, "body_incomplete"), "{coding} {path}");
+        }
+    }
     let bad_chunk = format!("{}zz\r\n{body}\r\n", head(&server, "transfer-encoding: chunked\r\n"));
     let reply = Reply::read(&server.raw(bad_chunk.as_bytes()).await);
     assert_eq!((reply.status, reply.code().as_str()), (400, "body_incomplete"));
@@ -147,6 +159,55 @@ async fn in18_the_cap_on_connections() {
     let metrics = soon(read_to_end(&mut second)).await;
     let line = r#"angarium_http_requests_total{method="GET",route="/healthz",status="200"} 20"#;
     assert!(metrics.contains(line), "served before the first had ended: {metrics}");
+}
+
+/// Whoever asks and never reads loses the connection, and the next is served in its place.
+#[tokio::test]
+async fn a_client_that_does_not_read() {
+    let server = Server::start_with(|app| {
+        app.bounds.write_timeout = SHORT;
+        app.bounds.max_connections = 1;
+    })
+    .await;
+    let mut deaf = server.connect().await;
+    let asking =
+        async { while deaf.write_all(b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n").await.is_ok() {} };
+    soon(asking).await;
+    let next = soon(server.ask_openly("GET", "/openapi.json").await_reply()).await;
+    assert_eq!(next.status, 200);
+    let Server { stop, ended, .. } = server;
+    stop.send(()).unwrap();
+    assert_eq!(soon(ended).await.unwrap(), 0);
+}
+
+/// All bodies together are bounded: what has no room is put off before it is read, and room comes back.
+#[tokio::test]
+async fn the_room_for_all_bodies() {
+    let body = json!({"list": "ops", "subject": "s", "body": "b"}).to_string();
+    let length = format!("content-length: {}\r\n", body.len());
+    for (announced, sent) in [
+        (length.as_str(), body.clone()),
+        ("transfer-encoding: chunked\r\n", format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len())),
+    ] {
+        let server = Server::start_with(|app| {
+            app.limits.request_bytes = 2048;
+            app.bounds.body_bytes = if announced.starts_with("content-length") { 1024 } else { 2048 };
+        })
+        .await;
+        let mut slow = server.connect().await;
+        let asked = head(&server, &format!("{announced}connection: close\r\nexpect: 100-continue\r\n"));
+        slow.write_all(asked.as_bytes()).await.unwrap();
+        let mut go_on = [0; 25];
+        slow.read_exact(&mut go_on).await.unwrap();
+        assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+        let post = || server.ask("POST", ONE).text(&body).await_reply();
+        let put_off = post().await;
+        assert_eq!((put_off.status, put_off.code().as_str()), (503, "overloaded"), "{announced}");
+        assert_eq!(server.get("/v1/kpis").await.status, 200, "what has no body needs no room");
+        slow.write_all(sent.as_bytes()).await.unwrap();
+        assert_eq!(Reply::read(&soon(read_to_end(&mut slow)).await).status, 202, "{announced}");
+        assert_eq!(post().await.status, 202, "{announced}");
+    }
 }
 
 /// IN36: wrong methods and paths that lead nowhere.
@@ -261,6 +322,7 @@ async fn metrics() {
         r#"angarium_http_request_seconds_count{method="POST",route="/v1/notifications"} 3"#,
         r#"angarium_attempts_total{kind="email",class="transient"} 1"#,
         r#"angarium_attempts_total{kind="email",class="delivered"} 1"#,
+        "angarium_keys_refused_total 0",
         "angarium_audit_writes_failed_total 0",
         "angarium_queue_depth 1",
         "angarium_stuck 1",
