@@ -343,3 +343,42 @@ impl Op for FindAbandoned {
         Ok(found.await?.into_iter().flatten().collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Store};
+
+    struct Explain(String, usize);
+
+    impl Op for Explain {
+        type Output = Vec<String>;
+
+        async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<String>> {
+            let values = vec![crate::db::Value::Int(1); self.1];
+            tx.query(&format!("EXPLAIN QUERY PLAN {}", self.0), &values, |row| row.text(3)).await
+        }
+    }
+
+    /// C059: however many rows are parked or done, looking and claiming touch the indexes of live rows alone.
+    #[tokio::test]
+    async fn c059_looking_and_claiming_never_touch_what_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&Options::new(folder.path().join("a.db"))).await.unwrap();
+        let statements = [(take_due_sql(), 5), (lanes::WAITING_LANES.to_owned(), 0), (abandoned_sql(), 2)];
+        for (sql, values) in statements {
+            let plan = store.db.read(Explain(sql, values)).await.unwrap();
+            let of_rows: Vec<_> = plan
+                .iter()
+                .filter(|step| {
+                    ["notifications", " n ", " d "].iter().any(|name| format!("{step} ").contains(name))
+                })
+                .collect();
+            assert!(!of_rows.is_empty(), "{plan:?}");
+            for step in of_rows {
+                let by_index = ["notifications_due", "notifications_leased", "INTEGER PRIMARY KEY"];
+                assert!(by_index.iter().any(|index| step.contains(index)), "{step} in {plan:#?}");
+            }
+        }
+    }
+}

@@ -38,7 +38,7 @@ pub(crate) struct WaitingLanes {
 }
 
 /// Hops over the due index from lane to lane, one step each, however many rows wait in them.
-const WAITING_LANES: &str = "WITH RECURSIVE waiting (lane) AS (
+pub(crate) const WAITING_LANES: &str = "WITH RECURSIVE waiting (lane) AS (
         SELECT min(lane) FROM notifications WHERE due_at IS NOT NULL AND lease_until IS NULL
         UNION ALL
         SELECT (SELECT min(n.lane) FROM notifications n

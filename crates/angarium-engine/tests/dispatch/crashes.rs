@@ -157,3 +157,41 @@ async fn a_paused_process_does_not_send_under_a_lost_lease() {
     assert!(told[0].contains("a.example") && !told[0].contains("b.example"), "{}", told[0]);
     assert!(told[1].contains("b.example") && !told[1].contains("a.example"), "{}", told[1]);
 }
+
+/// C127: a channel that was taken out of the configuration while a retry waited gets nothing more; the row says why.
+#[tokio::test]
+async fn c127_a_channel_that_is_gone_gets_nothing_more() {
+    let mut world = World::new(Setup::default()).await;
+    world.adapter.outcomes("a", [crate::support::fail(FailureClass::Transient)]);
+    world.hand_in("alarm", "a").await;
+    world.until("alarm", Status::Retrying).await;
+    world.let_go();
+    world.crash().await;
+    world.setup.unconfigured = true;
+    world.start().await;
+    world.advance(10);
+    let row = world.until("alarm", Status::Parked).await;
+    assert!(row.last_error.unwrap().detail.contains("channel_unknown"));
+    assert_eq!(world.adapter.sent_to("a"), 1);
+}
+
+/// C047: a row that waits for longer than a lease holds none, and is tried once when its time has come.
+#[tokio::test]
+async fn c047_a_wait_longer_than_the_lease() {
+    let hours = |n: u64| Duration::from_secs(n * 3600);
+    let retry = angarium_domain::retry::RetryPolicy::fixed(hours(6), 3);
+    let channel = ChannelSettings { retry, ..Setup::default().channel };
+    let world = World::new(Setup { channel, lease: hours(1), ..Setup::default() }).await;
+    world.adapter.outcomes("a", [crate::support::fail(FailureClass::Transient)]);
+    world.hand_in("alarm", "a").await;
+    world.until("alarm", Status::Retrying).await;
+    for _ in 0..5 {
+        world.advance(3600);
+        assert!(world.store.abandoned(angarium_domain::time::Timestamp::LAST).await.unwrap().is_empty());
+    }
+    world.looked("five hours later").await;
+    assert_eq!(world.adapter.sent_to("a"), 1);
+    world.advance(3600);
+    world.until("alarm", Status::Delivered).await;
+    assert_eq!(world.adapter.sent_to("a"), 2);
+}

@@ -144,6 +144,8 @@ pub(crate) struct Setup {
     pub(crate) dispatch_interval: Duration,
     pub(crate) lease: Duration,
     pub(crate) adapters: Vec<Arc<Scripted>>,
+    /// The channel is not (any more) in the configuration.
+    pub(crate) unconfigured: bool,
 }
 
 impl Default for Setup {
@@ -156,6 +158,7 @@ impl Default for Setup {
             dispatch_interval: Duration::from_millis(10),
             lease: Duration::from_secs(60),
             adapters: vec![Scripted::new(ChannelKind::Webhook)],
+            unconfigured: false,
         }
     }
 }
@@ -167,7 +170,7 @@ pub(crate) struct World {
     pub(crate) adapter: Arc<Scripted>,
     pub(crate) wake: Wake,
     pub(crate) dispatcher: Option<Dispatcher>,
-    setup: Setup,
+    pub(crate) setup: Setup,
     path: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -202,10 +205,13 @@ impl World {
                 members.iter().map(|host| Address::parse(ChannelKind::Webhook, &url(host)).unwrap());
             (ListName::parse(name).unwrap(), List { channel: hooks.clone(), members: members.collect() })
         });
-        let catalog = Catalog {
+        let mut catalog = Catalog {
             lists: lists.collect(),
             channels: BTreeMap::from([(hooks, self.setup.channel.clone())]),
         };
+        if self.setup.unconfigured {
+            catalog = Catalog::default();
+        }
         let mut adapters = Registry::default();
         for adapter in &self.setup.adapters {
             adapters.register(Arc::clone(adapter) as Arc<dyn Adapter>);
