@@ -75,12 +75,15 @@ impl Address {
         let receiver = format!("{host}:{port}");
         let mut url = url;
         url.set_fragment(None);
-        Ok(Address { text: url.into(), receiver })
+        let text = String::from(url);
+        // What was typed as é takes six bytes in normal form.
+        if text.len() > ADDRESS_BYTES { Err(AddressError::Length) } else { Ok(Address { text, receiver }) }
     }
 
     /// An address as it was stored; it was parsed when it came in.
     pub fn stored(kind: ChannelKind, text: String) -> Self {
-        Address::parse(kind, &text).unwrap_or_else(|_| Address { receiver: text.clone(), text })
+        // A receiver is shown; a whole URL, which may hold secrets, must never stand in its place.
+        Address::parse(kind, &text).unwrap_or_else(|_| Address { receiver: "unknown".to_owned(), text })
     }
 
     /// The address as it is sent to, in normal form.
@@ -133,5 +136,11 @@ mod tests {
         }
         assert_eq!(webhook("example.com/hook"), Err(AddressError::NotAUrl));
         assert_eq!(webhook(&format!("https://h/{}", "x".repeat(2048))), Err(AddressError::Length));
+        assert_eq!(
+            webhook(&format!("https://h/{}", "é".repeat(900))),
+            Err(AddressError::Length),
+            "5,400 bytes encoded"
+        );
+        assert!(webhook(&format!("https://h/{}", "é".repeat(300))).is_ok());
     }
 }

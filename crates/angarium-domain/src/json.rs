@@ -148,20 +148,27 @@ pub fn canonical(raw: &RawValue) -> String {
     out
 }
 
+/// The first byte says what a value is; nothing is parsed as what it is not.
 fn write_canonical(raw: &RawValue, out: &mut String) {
     let text = raw.get();
-    if let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) {
-        write_joined(out, '{', '}', members, |out, (name, value)| {
-            out.push_str(&quoted(&name));
-            out.push(':');
-            write_canonical(value, out);
-        });
-    } else if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) {
-        write_joined(out, '[', ']', items, |out, value| write_canonical(value, out));
-    } else if let Ok(string) = serde_json::from_str::<String>(text) {
-        out.push_str(&quoted(&string));
-    } else {
-        out.push_str(text);
+    match text.as_bytes().first() {
+        Some(b'{') => {
+            let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
+            write_joined(out, '{', '}', members, |out, (name, value)| {
+                out.push_str(&quoted(&name));
+                out.push(':');
+                write_canonical(value, out);
+            });
+        }
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+            write_joined(out, '[', ']', items, |out, value| write_canonical(value, out));
+        }
+        Some(b'"') => {
+            let string: String = serde_json::from_str(text).unwrap_or_default();
+            out.push_str(&quoted(&string));
+        }
+        _ => out.push_str(text),
     }
 }
 

@@ -230,19 +230,23 @@ pub(crate) fn attempt_detail(told: &AttemptTold<'_>) -> serde_json::Value {
     })
 }
 
+/// Entries of one trail that are shown at most: the newest.
+const TRAIL_ENTRIES: i64 = 10_000;
+
 /// The trail of one notification, in order.
 pub(crate) struct Trail {
     pub(crate) id: NotificationId,
 }
 
-const TRAIL: &str = "SELECT event_id, kind, actor, at, detail FROM audit WHERE notification_id = $1";
+const TRAIL: &str = "SELECT event_id, kind, actor, at, detail FROM audit WHERE notification_id = $1
+    ORDER BY event_id DESC LIMIT $2";
 
 impl Op for Trail {
     type Output = Vec<AuditView>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<AuditView>> {
         let mut entries = tx
-            .query(TRAIL, params![self.id.uuid()], |row| {
+            .query(TRAIL, params![self.id.uuid(), TRAIL_ENTRIES], |row| {
                 Ok(AuditView {
                     event_id: row.uuid(0)?,
                     kind: row.text(1)?,

@@ -35,15 +35,16 @@ impl Op for AddKey {
     }
 }
 
-/// Puts this key in the place of the one with the same name, if there is one.
+/// Puts this key in the place of the one with the same name, and of the one with the same id, if there are any.
 pub(crate) struct ReplaceKey(pub(crate) ApiKey);
 
 impl Op for ReplaceKey {
-    type Output = ();
+    type Output = bool;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
-        tx.execute("DELETE FROM api_keys WHERE name = $1", params![&self.0.name]).await?;
-        AddKey(self.0.clone()).run(tx).await.map(drop)
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        let key = &self.0;
+        tx.execute("DELETE FROM api_keys WHERE name = $1 OR id = $2", params![&key.name, &key.id]).await?;
+        AddKey(key.clone()).run(tx).await
     }
 }
 
@@ -58,6 +59,9 @@ impl Op for FindKey {
     }
 }
 
+/// Keys that are listed at most.
+const MOST_KEYS: usize = 10_000;
+
 /// Every key, by name.
 pub(crate) struct ListKeys;
 
@@ -65,7 +69,7 @@ impl Op for ListKeys {
     type Output = Vec<ApiKey>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<ApiKey>> {
-        tx.query(&format!("{KEY_COLUMNS} ORDER BY name"), &[], key_row).await
+        tx.query(&format!("{KEY_COLUMNS} ORDER BY name LIMIT {MOST_KEYS}"), &[], key_row).await
     }
 }
 
@@ -81,16 +85,21 @@ impl Op for RevokeKey {
     }
 }
 
-/// Every suppressed address.
-pub(crate) struct ListSuppressions;
+/// Suppressed addresses, by channel and address.
+pub(crate) struct ListSuppressions {
+    /// Only those after this channel and address.
+    pub(crate) after: (String, String),
+    pub(crate) limit: usize,
+}
 
 impl Op for ListSuppressions {
     type Output = Vec<Suppression>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Suppression>> {
-        const LIST: &str =
-            "SELECT channel, address, reason, since FROM suppressions ORDER BY channel, address";
-        tx.query(LIST, &[], |row| {
+        const LIST: &str = "SELECT channel, address, reason, since FROM suppressions
+            WHERE channel > $1 OR (channel = $1 AND address > $2) ORDER BY channel, address LIMIT $3";
+        let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
+        tx.query(LIST, params![&self.after.0, &self.after.1, limit], |row| {
             Ok(Suppression {
                 channel: row.text(0)?,
                 address: row.text(1)?,

@@ -259,12 +259,18 @@ impl Store {
         self.db.read(views::List { filter, limit }).await
     }
 
-    /// The attempts of a notification, in order; none if there is no such notification.
-    pub async fn attempts(&self, id: NotificationId) -> Result<Option<Vec<AttemptView>>> {
-        self.db.read(views::Attempts { id }).await
+    /// Up to `limit` attempts of a notification with numbers above `after`, in order; none if there is no such
+    /// notification.
+    pub async fn attempts(
+        &self,
+        id: NotificationId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Option<Vec<AttemptView>>> {
+        self.db.read(views::Attempts { id, after, limit }).await
     }
 
-    /// The trail of a notification, in order. It outlives the notification.
+    /// The trail of a notification, in order: its newest 10,000 entries. It outlives the notification.
     pub async fn audit(&self, id: NotificationId) -> Result<Vec<AuditView>> {
         self.db.read(audit::Trail { id }).await
     }
@@ -303,8 +309,8 @@ impl Store {
         self.db.write(keys::AddKey(key)).await
     }
 
-    /// Stores a key in the place of the one with the same name.
-    pub async fn replace_key(&self, key: ApiKey) -> Result<()> {
+    /// Stores a key in the place of the one with the same name or id; false if it could not be.
+    pub async fn replace_key(&self, key: ApiKey) -> Result<bool> {
         self.db.write(keys::ReplaceKey(key)).await
     }
 
@@ -323,9 +329,13 @@ impl Store {
         self.db.write(keys::RevokeKey(id.to_owned(), now)).await
     }
 
-    /// Every suppressed address.
-    pub async fn list_suppressions(&self) -> Result<Vec<Suppression>> {
-        self.db.read(keys::ListSuppressions).await
+    /// Up to `limit` suppressed addresses after this channel and address, in order; from the first if none is given.
+    pub async fn list_suppressions(
+        &self,
+        after: Option<(String, String)>,
+        limit: usize,
+    ) -> Result<Vec<Suppression>> {
+        self.db.read(keys::ListSuppressions { after: after.unwrap_or_default(), limit }).await
     }
 
     /// Lets an address have messages again; false if it was not suppressed.

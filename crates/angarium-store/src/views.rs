@@ -1,4 +1,4 @@
-//! Looking: one notification, many by filter, its attempts. Every listing is paged by key and bounded.
+//! Looking: one notification, many by filter, its attempts. Listings are paged and bounded.
 
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::id::NotificationId;
@@ -174,16 +174,19 @@ fn contains_pattern(text: &str) -> String {
     pattern
 }
 
-/// The attempts of one notification, in order; nothing if there is no such notification.
+/// Attempts of one notification, in order; nothing if there is no such notification.
 pub(crate) struct Attempts {
     pub(crate) id: NotificationId,
+    /// Only those with a greater number.
+    pub(crate) after: i64,
+    pub(crate) limit: usize,
 }
 
 const KEY_OF: &str = "SELECT key FROM ids WHERE id = $1";
 const ATTEMPTS: &str =
     "SELECT number, started_at, ended_at, node, class, detail, status_code, duplicate_risk,
         retry_after_s, response_excerpt, targets, led_to, late
-    FROM attempts WHERE notification = $1 ORDER BY number";
+    FROM attempts WHERE notification = $1 AND number > $2 ORDER BY number LIMIT $3";
 
 impl Op for Attempts {
     type Output = Option<Vec<AttemptView>>;
@@ -192,7 +195,8 @@ impl Op for Attempts {
         let Some(key) = tx.query_opt(KEY_OF, params![self.id.uuid()], |row| row.int(0)).await? else {
             return Ok(None);
         };
-        tx.query(ATTEMPTS, params![key], attempt_row).await.map(Some)
+        let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
+        tx.query(ATTEMPTS, params![key, self.after, limit], attempt_row).await.map(Some)
     }
 }
 

@@ -197,5 +197,5 @@ async fn c114_an_opt_out_ends_an_address() {
         assert_eq!(row.last_error.unwrap().class, FailureClass::PermanentRecipient);
     }
     assert_eq!(world.adapter.sent_to("a"), 1);
-    assert_eq!(world.store.list_suppressions().await.unwrap().len(), 1);
+    assert_eq!(world.store.list_suppressions(None, 100).await.unwrap().len(), 1);
 }

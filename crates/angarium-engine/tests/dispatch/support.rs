@@ -326,7 +326,7 @@ impl World {
     }
 
     pub(crate) async fn attempts(&self, name: &str) -> Vec<AttemptView> {
-        self.store.attempts(id(name)).await.unwrap().unwrap()
+        self.store.attempts(id(name), 0, 1000).await.unwrap().unwrap()
     }
 
     /// Moves the clock and lets the dispatcher look.

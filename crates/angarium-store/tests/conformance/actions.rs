@@ -73,8 +73,15 @@ pub(crate) async fn retry_starts_afresh(db: Database) {
     let again = db.claim_one(at(5)).await;
     assert_eq!(again.progress, Progress::default());
     db.settle(crate::support::delivered(&again, at(6))).await;
-    let numbers: Vec<_> =
-        db.store.attempts(alarm.id()).await.unwrap().unwrap().iter().map(|attempt| attempt.number).collect();
+    let numbers: Vec<_> = db
+        .store
+        .attempts(alarm.id(), 0, 1000)
+        .await
+        .unwrap()
+        .unwrap()
+        .iter()
+        .map(|attempt| attempt.number)
+        .collect();
     assert_eq!(numbers, [1, 2, 3]);
     let trail = db.store.audit(alarm.id()).await.unwrap();
     let retry = trail.iter().find(|entry| entry.kind == "submitted").unwrap();

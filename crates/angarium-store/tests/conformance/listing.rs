@@ -108,13 +108,16 @@ pub(crate) async fn keys_and_suppressions(db: Database) {
     assert!(db.store.revoke_key("k1", at(5)).await.unwrap());
     assert!(!db.store.revoke_key("k1", at(6)).await.unwrap());
     assert_eq!(db.store.find_key("k1").await.unwrap().unwrap().revoked_at, Some(at(5)));
-    db.store.replace_key(key("k3", "erp")).await.unwrap();
+    assert!(db.store.replace_key(key("k3", "erp")).await.unwrap());
     assert_eq!(db.store.list_keys().await.unwrap(), [key("k3", "erp")]);
+    assert!(db.store.add_key(key("k4", "other")).await.unwrap());
+    assert!(db.store.replace_key(key("k4", "erp")).await.unwrap(), "neither name nor id stands in the way");
+    assert_eq!(db.store.list_keys().await.unwrap(), [key("k4", "erp")]);
 
     db.accept(&note("a")).await;
     let claim = db.claim_one(at(1)).await;
     db.settle(with_scope(parked(&claim, at(2)), &claim, Scope::SuppressAddress)).await;
-    let listed = db.store.list_suppressions().await.unwrap();
+    let listed = db.store.list_suppressions(None, 100).await.unwrap();
     let expected = Suppression {
         channel: "hooks".into(),
         address: "https://a.example/hook".into(),
@@ -122,5 +125,7 @@ pub(crate) async fn keys_and_suppressions(db: Database) {
         since: at(2),
     };
     assert_eq!(listed, [expected]);
+    let after = Some(("hooks".to_owned(), "https://a.example/hook".to_owned()));
+    assert!(db.store.list_suppressions(after, 100).await.unwrap().is_empty());
     assert!(!db.store.lift_suppression("hooks", "https://b.example/").await.unwrap());
 }

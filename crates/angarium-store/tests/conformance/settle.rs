@@ -20,7 +20,7 @@ pub(crate) async fn a_delivery_writes_attempt_and_state_together(db: Database) {
         (Status::Delivered, Some(at(2)), Some(at(2)))
     );
     assert_eq!((row.next_attempt_at, row.in_flight, row.last_attempt_at), (None, false, Some(at(2))));
-    let attempts = db.store.attempts(note("alarm").id()).await.unwrap().unwrap();
+    let attempts = db.store.attempts(note("alarm").id(), 0, 1000).await.unwrap().unwrap();
     assert_eq!(attempts.len(), 1);
     assert_eq!((attempts[0].number, attempts[0].record.class, attempts[0].late), (1, None, false));
     assert_eq!(attempts[0].led_to, Status::Delivered);
@@ -35,7 +35,7 @@ pub(crate) async fn a_failure_is_due_again_and_keeps_its_error(db: Database) {
     assert_eq!((row.status, row.retry_count, row.next_attempt_at), (Status::Retrying, 1, Some(at(27))));
     assert_eq!(row.last_error, Some(error("HTTP 503")));
     assert_eq!(row.provider_response.as_deref(), Some("busy"));
-    let attempt = db.store.attempts(note("alarm").id()).await.unwrap().unwrap().remove(0);
+    let attempt = db.store.attempts(note("alarm").id(), 0, 1000).await.unwrap().unwrap().remove(0);
     assert_eq!(
         (attempt.record.class, attempt.record.status_code),
         (Some(FailureClass::Transient), Some(503))
@@ -55,7 +55,7 @@ pub(crate) async fn a_late_failure_changes_nothing(db: Database) {
     assert_eq!(db.settle(parked(&stale, at(4))).await, Settled::Late);
     assert_eq!(db.settle(retried(&current, at(4), at(9))).await, Settled::Late, "a claim settles once");
     assert_eq!(db.view(&note("alarm")).await.status, Status::Delivered);
-    let attempts = db.store.attempts(note("alarm").id()).await.unwrap().unwrap();
+    let attempts = db.store.attempts(note("alarm").id(), 0, 1000).await.unwrap().unwrap();
     let seen: Vec<_> = attempts.iter().map(|one| (one.number, one.late)).collect();
     assert_eq!(seen, [(1, true), (2, false), (3, true), (4, true)], "evidence is kept");
 }
@@ -90,7 +90,7 @@ pub(crate) async fn a_lost_claim_is_taken_back_once(db: Database) {
     assert_eq!(db.settle(taken_back(at(59))).await, Settled::Superseded, "the lease still runs");
     assert_eq!(db.settle(taken_back(at(60))).await, Settled::Applied);
     assert_eq!(db.settle(taken_back(at(60))).await, Settled::Superseded);
-    assert_eq!(db.store.attempts(note("alarm").id()).await.unwrap().unwrap().len(), 1);
+    assert_eq!(db.store.attempts(note("alarm").id(), 0, 1000).await.unwrap().unwrap().len(), 1);
 }
 
 /// OB-17: no error, and what the trail already says stands.
