@@ -10,12 +10,23 @@ const MASK: &str = "[masked]";
 pub(crate) struct Mask(Vec<String>);
 
 impl Mask {
-    /// A mask over `secrets`. Those that hold a slash are also known with it escaped, as some JSON writers do.
+    /// A mask over `secrets`, in the spellings in which JSON writers and URL encoders could give them back.
     pub(crate) fn over(secrets: impl IntoIterator<Item = String>) -> Self {
+        const SPELLINGS: [[(char, &str); 3]; 3] = [
+            [('/', "\\/"), ('+', "+"), ('=', "=")],
+            [('/', "\\u002F"), ('+', "\\u002B"), ('=', "\\u003D")],
+            [('/', "%2F"), ('+', "%2B"), ('=', "%3D")],
+        ];
         let mut texts = Vec::new();
         for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
-            if secret.contains('/') {
-                texts.push(secret.replace('/', "\\/"));
+            for spelling in SPELLINGS {
+                let spelt =
+                    spelling.iter().fold(secret.clone(), |text, (c, as_text)| text.replace(*c, as_text));
+                for spelt in [spelt.replace("%3D", "="), spelt.to_lowercase(), spelt] {
+                    if spelt != secret && !texts.contains(&spelt) {
+                        texts.push(spelt);
+                    }
+                }
             }
             texts.push(secret);
         }

@@ -22,7 +22,7 @@ pub enum RetryPolicy {
         backoff: Duration,
         /// What each further wait is multiplied with; at least 1.
         base: f64,
-        /// The longest wait.
+        /// The longest wait, before jitter.
         cap: Duration,
         /// How many retries there are.
         max_retries: u32,

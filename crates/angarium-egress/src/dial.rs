@@ -83,7 +83,7 @@ impl Dialler {
             Some(fixed) => fixed.iter().map(|&ip| (ip, port).into()).collect(),
             None => tokio::net::lookup_host((name.as_str(), port))
                 .await
-                .map_err(|error| Fault::unsent(FaultKind::Dns, error))?
+                .map_err(|error| Fault::unsent(FaultKind::or_local(&error, FaultKind::Dns), error))?
                 .collect(),
         };
         if addresses.is_empty() {
@@ -121,7 +121,7 @@ impl Dialler {
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
-                Ok(Err(error)) => Fault::unsent(FaultKind::of_connect(&error), error),
+                Ok(Err(error)) => Fault::unsent(FaultKind::or_local(&error, FaultKind::Connect), error),
                 Err(_) => {
                     Fault::unsent(FaultKind::Connect, "the address did not take the connection in time")
                 }

@@ -45,12 +45,12 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// Whose fault it is that connecting failed.
-    pub(crate) fn of_connect(error: &std::io::Error) -> Self {
+    /// `otherwise`, unless the error says that this machine lacked something.
+    pub(crate) fn or_local(error: &std::io::Error, otherwise: FaultKind) -> Self {
         // EMFILE, ENFILE, ENOBUFS, ENOMEM and EADDRNOTAVAIL on Linux.
         match error.raw_os_error() {
             Some(24 | 23 | 105 | 12 | 99) => FaultKind::Local,
-            _ => FaultKind::Connect,
+            _ => otherwise,
         }
     }
 

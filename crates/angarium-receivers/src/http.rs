@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinHandle, JoinSet};
 
 pub use gate::Gate;
@@ -81,7 +81,18 @@ impl Receiver {
     /// # Errors
     /// When the address is taken or not of this machine.
     pub async fn start_at(addr: SocketAddr) -> io::Result<Receiver> {
-        let listener = TcpListener::bind(addr).await?;
+        Receiver::over(TcpListener::bind(addr).await?)
+    }
+
+    /// Begins to listen on a socket that held its port until now: a receiver that comes late.
+    ///
+    /// # Errors
+    /// When the socket cannot listen.
+    pub fn start_on(socket: TcpSocket) -> io::Result<Receiver> {
+        Receiver::over(socket.listen(1024)?)
+    }
+
+    fn over(listener: TcpListener) -> io::Result<Receiver> {
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared {
             scripts: Mutex::default(),

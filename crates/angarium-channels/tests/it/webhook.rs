@@ -187,6 +187,9 @@ async fn c114_gone() {
 async fn c117_a_compressed_bomb() {
     let receipt = receipt_of(answered(Reply::gzip_bomb(200, 64 * 1024 * 1024)).await);
     assert!(receipt.response_excerpt.unwrap().len() <= RESPONSE_KEPT_BYTES);
+    let receipt = receipt_of(answered(Reply::gzip_bomb(200, 3000)).await);
+    let shown = receipt.response_excerpt.unwrap().chars().count();
+    assert!(shown < 300, "{shown} characters of what came packed in a few dozen bytes");
 }
 
 /// C118: a content-encoding without content is no failure.

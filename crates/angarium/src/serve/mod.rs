@@ -1,7 +1,7 @@
 //! The server's life: start, serve, stop.
 //!
 //! A start opens the database (and so takes it for this process), takes back what a dead process held, starts
-//! to dispatch, and only then accepts connections; `listening on …` is printed and `/readyz` answers 200 from
+//! to dispatch, and only then serves connections; `listening on …` is printed and `/readyz` answers 200 from
 //! then on. The first signal stops softly: nothing new is claimed, what is in flight is finished and written,
 //! the status is 0. A second signal, or a grace that ends, stops hard, which is safe at any point. A part that
 //! ends by itself ends the process, loudly.
@@ -22,7 +22,7 @@ use angarium_engine::wake::Wake;
 use angarium_store::{Options, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cli::{Exit, Failure};
 use crate::config::{Config, Loaded};
@@ -60,6 +60,8 @@ pub struct Server {
     health: http::Health,
     stop_http: watch::Sender<bool>,
     http: JoinHandle<usize>,
+    /// Looks through the file after a crash; holds on to the database while it does.
+    looking: JoinSet<()>,
     grace: Duration,
 }
 
@@ -74,7 +76,7 @@ impl Server {
         let chance: Arc<dyn Chance> = Arc::new(SystemChance);
         let store = Arc::new(Store::open(&Options::new(&config.server.database)).await?);
         let health = http::Health::default();
-        look_through_after_a_crash(&store, &health);
+        let looking = look_through_after_a_crash(&store, &health);
         let admin_key = admin_key(&config, &store, clock.as_ref(), chance.as_ref()).await?;
 
         let catalog = Arc::new(build::catalog(&config));
@@ -107,7 +109,10 @@ impl Server {
                 header_timeout: config.server.header_timeout,
                 body_timeout: config.server.body_timeout,
                 shutdown_grace: grace,
-                max_connections: process::room_for_connections(http::Bounds::default().max_connections),
+                max_connections: process::room_for_connections(
+                    http::Bounds::default().max_connections,
+                    config.outbox.max_parallel_deliveries,
+                ),
                 ..http::Bounds::default()
             },
             keys: Arc::default(),
@@ -117,7 +122,7 @@ impl Server {
             let _stopped_or_dropped = stopped.wait_for(|stop| *stop).await;
         }));
         health.set_ready();
-        Ok(Server { address, admin_key, store, dispatcher, health, stop_http, http, grace })
+        Ok(Server { address, admin_key, store, dispatcher, health, stop_http, http, looking, grace })
     }
 
     /// Returns only if a part of the server ends by itself, and says which.
@@ -131,8 +136,9 @@ impl Server {
 
     /// Stops softly: finishes requests and deliveries, writes what is to be written, closes the database. Says
     /// whether everything ended within the grace.
-    pub async fn stop(self) -> bool {
+    pub async fn stop(mut self) -> bool {
         self.health.set_stopping();
+        self.looking.shutdown().await;
         let _it_ended_already = self.stop_http.send(true);
         let (settled, http) = tokio::join!(self.dispatcher.stop(self.grace), self.http);
         match http {
@@ -168,7 +174,13 @@ async fn admin_key(
     clock: &dyn Clock,
     chance: &dyn Chance,
 ) -> Result<http::AdminKey, StartError> {
-    let given = std::env::var("ANGARIUM_ADMIN_KEY").ok();
+    let given = match std::env::var("ANGARIUM_ADMIN_KEY") {
+        Ok(given) => Some(given),
+        Err(std::env::VarError::NotPresent) => None,
+        Err(std::env::VarError::NotUnicode(_)) => {
+            return Err(StartError::Setting("ANGARIUM_ADMIN_KEY is not UTF-8".to_owned()));
+        }
+    };
     let file = config.server.admin_key_file();
     http::ensure_admin_key(store, clock, chance, given, &file)
         .await
@@ -176,13 +188,14 @@ async fn admin_key(
 }
 
 /// After an unclean end the file is looked through, apart from all other work; damage makes the server unready.
-fn look_through_after_a_crash(store: &Arc<Store>, health: &http::Health) {
+fn look_through_after_a_crash(store: &Arc<Store>, health: &http::Health) -> JoinSet<()> {
+    let mut looking = JoinSet::new();
     if store.closed_before() {
-        return;
+        return looking;
     }
     tracing::info!("the last process did not close the database; its file is being looked through");
     let (store, health) = (Arc::clone(store), health.clone());
-    tokio::spawn(async move {
+    looking.spawn(async move {
         match store.quick_check().await {
             Ok(()) => tracing::info!("the database file is sound"),
             Err(error) => {
@@ -191,6 +204,7 @@ fn look_through_after_a_crash(store: &Arc<Store>, health: &http::Health) {
             }
         }
     });
+    looking
 }
 
 /// `angarium serve`: starts, says where it listens, and runs until it is told to stop.
@@ -201,15 +215,24 @@ pub fn run(loaded: Loaded) -> Result<ExitCode, Failure> {
     }
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::failed("no_runtime", &format!("no threads to work with: {error}")))?;
-    runtime.block_on(serve(loaded.config))
+    let ended = runtime.block_on(serve(loaded.config));
+    // A name look-up that hangs must not hold up the end.
+    runtime.shutdown_background();
+    ended
 }
 
 async fn serve(config: Config) -> Result<ExitCode, Failure> {
     let _file_size = process::survive_file_size_limits();
     let mut signals = Signals::listen().map_err(|error| Failure::failed("no_signals", &error.to_string()))?;
     let key_file = config.server.admin_key_file();
-    let mut server =
-        Server::start(config).await.map_err(|error| Failure::failed("start_failed", &error.to_string()))?;
+    let mut server = tokio::select! {
+        started = Server::start(config) => started.map_err(|error| match error {
+            StartError::Setting(detail) => Failure::usage(&detail),
+            other => Failure::failed("start_failed", &other.to_string()),
+        })?,
+        // Nothing has been promised yet; what was under way is a lease for the next start.
+        () = signals.next() => return Ok(Exit::Fine.into()),
+    };
     if server.admin_key == http::AdminKey::Made {
         say(&format!("the admin key stands in {}", key_file.display()));
     }

@@ -66,31 +66,23 @@ async fn c005_c055_a_full_disk_stops_acknowledgements_and_heals() {
 /// C200: a receiver that is down when the server starts gets everything once it is up.
 #[tokio::test(flavor = "multi_thread")]
 async fn c200_a_receiver_that_comes_late() {
-    let place: SocketAddr = Receiver::start().await.unwrap().addr();
+    // Bound, so that nobody else gets the port, but not listening: connections are refused.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.set_reuseaddr(true).unwrap();
+    held.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let place = held.local_addr().unwrap();
     let patient = ON_LOOPBACK.replace("50ms", "100ms").replace("max_retries = 3", "max_retries = 1000");
     let server = Installation::started(&patient).await;
     for n in 0..5 {
         let name = format!("alarm {n}");
         server.hand_in(&to_with_id(&format!("http://{place}/hook"), &name)).await;
-        let row = server.until(&name_id(&name), "retrying").await;
+        let row = server.until(&id_of(&name), "retrying").await;
         assert_eq!(row["last_error"]["class"], "transient");
     }
-    let receiver = within(async {
-        loop {
-            match Receiver::start_at(place).await {
-                Ok(receiver) => return receiver,
-                Err(_) => tokio::task::yield_now().await,
-            }
-        }
-    })
-    .await;
+    let receiver = Receiver::start_on(held).unwrap();
     server.drained().await;
     assert_eq!(server.count("delivered").await, 5);
     assert_eq!(receiver.effects("/hook").len(), 5);
-}
-
-fn name_id(name: &str) -> String {
-    id_of(name)
 }
 
 /// C062: whatever bytes a receiver answers with, its success is a success, and its words can be shown.
