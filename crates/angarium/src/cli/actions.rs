@@ -25,7 +25,7 @@ fn past(action: &str) -> &'static str {
     }
 }
 
-/// Does the same with every id. What fails is said at once, each with its own problem, and the rest is done
+/// Does the same with every id. What fails is said at once, each with its own problem and id, and the rest is done
 /// all the same, unless no server answers. Ends with 1 if anything failed, with 3 if it failed only because
 /// there is no such thing.
 pub(super) fn each(
@@ -38,7 +38,7 @@ pub(super) fn each(
     let mut answers = Vec::new();
     let mut lost = None;
     for id in ids {
-        match act(id) {
+        match act(id).map_err(|failure| failure.about(id)) {
             Ok(answer) => match out.format() {
                 Format::Table => out.line(&format!("{id} {done}{}", afterthought(&answer))),
                 Format::Ids => out.line(id),
@@ -84,7 +84,7 @@ mod tests {
     /// The answers of a server to ids that are named after them.
     fn answer(id: &str) -> Result<String, Failure> {
         match id {
-            "gone" => Err(Failure::answered(404, "")),
+            "gone" => Err(Failure::answered(404, "{\"code\":\"notification_not_found\"}")),
             "busy" => Err(Failure::answered(409, "")),
             "down" => Err(Failure::unreachable("refused")),
             id => Ok(format!("{{\"id\":\"{id}\"}}")),
@@ -115,7 +115,9 @@ mod tests {
             assert_eq!((ended.unwrap(), calls), (exit, ids.len()), "{ids:?}");
         }
         let (ended, shown, calls) = run_each(&["a", "down", "b"], Format::Json);
-        assert_eq!((ended.unwrap_err().exit(), calls), (Exit::Unreachable, 2));
+        let lost = ended.unwrap_err();
+        assert_eq!((lost.exit(), calls), (Exit::Unreachable, 2));
+        assert!(lost.shown(Format::Json).contains("\"id\":\"down\""), "programs are told which");
         assert_eq!(shown, "{\"items\":[{\"id\":\"a\"}]}\n");
     }
 

@@ -1,23 +1,26 @@
 //! The arguments of every command, as clap reads them; the texts are the help.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::id::NotificationId;
 use angarium_domain::state::Status;
 use angarium_domain::text::{ChannelName, TextError};
+use angarium_domain::time::Timestamp;
 use clap::{Args, Parser, Subcommand};
 use serde_json::value::RawValue;
 use url::Url;
 
 use super::output::Format;
+use crate::config::units::{self, UnitError};
 
 const EXAMPLES: &str = "\
 Examples:
   angarium serve --config angarium.toml
   angarium send --list ops --subject 'Pump 3 stopped' --body 'Pressure fell below 2 bar.'
   angarium notification list --status parked
-  angarium notification list --status parked --all -o ids | xargs angarium notification retry
+  angarium notification list --status parked --all -o ids | xargs -r angarium notification retry
   angarium config check
 
 Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 an action matched nothing, 4 the server cannot be reached.";
@@ -231,13 +234,7 @@ pub struct ActionArgs {
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
     /// Make a key and print it, this once
-    Create {
-        /// Name it is known by: letters, digits, dot, hyphen and underscore
-        name: String,
-        /// What it may do: publish, read, operate, admin (several with commas)
-        #[arg(long = "scope", required = true, value_delimiter = ',', value_name = "SCOPE")]
-        scopes: Vec<String>,
-    },
+    Create(NewKeyArgs),
     /// List keys, without their secrets
     List,
     /// End keys
@@ -246,6 +243,22 @@ pub enum KeyCommand {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
+}
+
+/// Which key to make.
+#[derive(Debug, Args)]
+pub struct NewKeyArgs {
+    /// Name it is known by: letters, digits, dot, hyphen and underscore
+    pub name: String,
+    /// What it may do: publish, read, operate, admin (several with commas)
+    #[arg(long = "scope", required = true, value_delimiter = ',', value_name = "SCOPE")]
+    pub scopes: Vec<String>,
+    /// How long it is valid, such as 30d [default: until it is revoked]
+    #[arg(long, value_name = "DURATION", conflicts_with = "expires_at", value_parser = duration)]
+    pub expires_in: Option<Duration>,
+    /// When it ends: a time such as 2026-07-07T01:02:03Z
+    #[arg(long, value_name = "TIME")]
+    pub expires_at: Option<Timestamp>,
 }
 
 /// What can be done with suppressed addresses.
@@ -281,6 +294,10 @@ fn server(text: &str) -> Result<Url, &'static str> {
 
 fn channel(text: &str) -> Result<ChannelName, TextError> {
     ChannelName::parse(text)
+}
+
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    units::duration(text).map_err(UnitError::of_duration)
 }
 
 fn json(text: &str) -> Result<Box<RawValue>, serde_json::Error> {

@@ -212,7 +212,7 @@ mod tests {
 
     fn api(server: Url) -> Api {
         let key = Some(Secret::new("ak_1".into()));
-        Api::over(Connection { server, key, ca_file: None }, 16).unwrap()
+        Api::over(Connection { server, key, ca_file: None }, 40).unwrap()
     }
 
     #[test]
@@ -249,7 +249,10 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_too_long_is_none() {
-        let (url, requests) = server(&[Some("200 {\"items\":[1,2,3,4]}"), Some("200 {\"items\":[1,2]}")]);
+        let (url, requests) = server(&[
+            Some("200 {\"items\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14]}"),
+            Some("200 {\"items\":[1,2]}"),
+        ]);
         let api = api(url);
         let failure = api.get(&["keys"], &[]).unwrap_err();
         assert_eq!(failure.exit(), Exit::Failed);

@@ -11,7 +11,7 @@ use url::{Host, Url};
 
 use super::args::Globals;
 use super::exit::Failure;
-use crate::config::{Config, Secret, drop_line_end};
+use crate::config::{ClientSettings, Secret, drop_line_end};
 
 /// Where keys are looked for; shown when the server wants one.
 pub(super) const KEY_ADVICE: &str =
@@ -36,22 +36,22 @@ pub(super) fn connection(globals: &Globals) -> Result<Connection, Failure> {
         (None, Some(text)) => Some(clean_key(text).map_err(Failure::usage)?),
         (None, None) => None,
     };
-    let config = match &globals.server {
-        Some(_) if given.is_some() && globals.config.is_none() => Config::default(),
+    let settings = match &globals.server {
+        Some(_) if given.is_some() && globals.config.is_none() => ClientSettings::default(),
         _ => load(globals.config.as_deref())?,
     };
     let server = match &globals.server {
         Some(server) => server.clone(),
-        None => server_at(config.server.listen)?,
+        None => server_at(settings.listen)?,
     };
     let local = globals.server.is_none() || is_this_machine(&server);
-    let key = given.or_else(|| local.then(|| read_key(&config.server.admin_key_file()).ok())?);
-    Ok(Connection { server, key, ca_file: config.security.ca_file })
+    let key = given.or_else(|| local.then(|| read_key(&settings.admin_key_file).ok())?);
+    Ok(Connection { server, key, ca_file: settings.ca_file })
 }
 
-/// The configuration, or every problem in it as one failure.
-pub(super) fn load(path: Option<&Path>) -> Result<Config, Failure> {
-    Config::load(path).map(|loaded| loaded.config).map_err(|problems| Failure::configuration(&problems))
+/// What the configuration tells a client, or every problem in that as one failure.
+pub(super) fn load(path: Option<&Path>) -> Result<ClientSettings, Failure> {
+    ClientSettings::load(path).map_err(|problems| Failure::configuration(&problems))
 }
 
 /// The URL under which a server that listens on `listen` is reached from this machine.

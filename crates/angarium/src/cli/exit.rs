@@ -89,19 +89,21 @@ impl Failure {
         Failure::new(Exit::Unreachable, "server_unreachable", "The server cannot be reached", detail)
     }
 
-    /// The server answered with a status that is no success: 3 for 404, else 1. Its own problem object is
-    /// kept as it came; an answer that is none becomes one.
+    /// The server answered with a status that is no success: 3 if the problem's code says that the thing was
+    /// not found, else 1; a 404 alone may come from anyone. Its own problem object is kept as it came; an
+    /// answer that is none becomes one.
     pub fn answered(status: u16, body: &str) -> Self {
-        let exit = if status == 404 { Exit::NothingMatched } else { Exit::Failed };
         match serde_json::from_str::<Value>(body) {
             Ok(problem) if problem.get("code").is_some() || problem.get("title").is_some() => {
+                let code = problem.get("code").and_then(Value::as_str).unwrap_or_default();
+                let exit = if code.ends_with("_not_found") { Exit::NothingMatched } else { Exit::Failed };
                 Failure { exit, problem }
             }
             _ => {
                 let said = angarium_domain::text::one_line(body.trim(), 300);
                 let detail = format!("the server answered {status} {said}");
                 let title = "Not an answer of Angarium";
-                let mut failure = Failure::new(exit, "unexpected_answer", title, detail.trim_end());
+                let mut failure = Failure::new(Exit::Failed, "unexpected_answer", title, detail.trim_end());
                 if let Value::Object(problem) = &mut failure.problem {
                     problem.insert("status".to_owned(), status.into());
                 }
@@ -116,6 +118,15 @@ impl Failure {
         let detail = format!("{}; {advice}", self.detail().trim_end_matches('.'));
         if let Value::Object(problem) = &mut self.problem {
             problem.insert("detail".to_owned(), detail.into());
+        }
+        self
+    }
+
+    /// The same with the id of what it is about, for programs.
+    #[must_use]
+    pub fn about(mut self, id: &str) -> Self {
+        if let Value::Object(problem) = &mut self.problem {
+            problem.insert("id".to_owned(), id.into());
         }
         self
     }
@@ -173,8 +184,10 @@ mod tests {
     fn codes() {
         let all = [Exit::Fine, Exit::Failed, Exit::Usage, Exit::NothingMatched, Exit::Unreachable];
         assert_eq!(all.map(Exit::code), [0, 1, 2, 3, 4]);
-        assert_eq!(Failure::answered(404, "").exit(), Exit::NothingMatched);
-        for status in [301, 400, 401, 409, 413, 422, 500, 503] {
+        let answered = |code: &str| Failure::answered(404, &format!("{{\"code\":\"{code}\"}}")).exit();
+        assert_eq!(answered("key_not_found"), Exit::NothingMatched);
+        assert_eq!(answered("not_found"), Exit::Failed, "the server has no such endpoint");
+        for status in [301, 400, 401, 404, 409, 413, 422, 500, 503] {
             assert_eq!(Failure::answered(status, "").exit(), Exit::Failed, "{status}");
         }
     }

@@ -109,7 +109,7 @@ fn run(globals: &Globals, command: ClientCommand, out: &mut Out) -> Result<Exit,
         },
         ClientCommand::Kpi => kpi::run(&api()?, out),
         ClientCommand::Key(command) => match command {
-            KeyCommand::Create { name, scopes } => keys::create(&api()?, &name, &scopes, out),
+            KeyCommand::Create(args) => keys::create(&api()?, &args, out),
             KeyCommand::List => keys::list(&api()?, out),
             KeyCommand::Revoke { ids } => keys::revoke(&api()?, &ids, out),
         },

@@ -104,7 +104,7 @@ pub(super) fn show(api: &Api, id: NotificationId, out: &mut Out) -> Result<Exit,
         out.line(&id);
         return Ok(Exit::Fine);
     }
-    let attempts = api.get(&["notifications", &id, "attempts"], &[])?;
+    let attempts = all_attempts(api, &id)?;
     let audit = api.get(&["notifications", &id, "audit"], &[])?;
     match out.format() {
         Format::Json => show_json(&row, &attempts, &audit, out)?,
@@ -115,6 +115,20 @@ pub(super) fn show(api: &Api, id: NotificationId, out: &mut Out) -> Result<Exit,
 
 fn value(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| unreadable(&error))
+}
+
+/// Every attempt, page after page, as one listing.
+fn all_attempts(api: &Api, id: &str) -> Result<String, Failure> {
+    let mut all = Vec::new();
+    let mut query = vec![("limit", "500".to_owned())];
+    loop {
+        let page = value(&api.get(&["notifications", id, "attempts"], &query)?)?;
+        all.extend(page["items"].as_array().cloned().unwrap_or_default());
+        match page["next"].as_str() {
+            Some(cursor) => query = vec![("limit", "500".to_owned()), ("cursor", cursor.to_owned())],
+            None => return Ok(serde_json::json!({"items": all}).to_string()),
+        }
+    }
 }
 
 /// The row as the API gives it, and in it its `attempts` and its `audit` trail; every value word for word.

@@ -19,7 +19,7 @@ use super::client::Api;
 use super::connect;
 use super::exit::{Exit, Failure, say};
 use super::output::{Format, Out};
-use crate::config::Config;
+use crate::config::ClientSettings;
 
 /// The most bytes of a body that are read; what the server takes is its own to say.
 const BODY_BYTES: u64 = 64 * 1024 * 1024;
@@ -176,12 +176,8 @@ fn resolve(said: Said, globals: &Globals) -> Result<To, Failure> {
 }
 
 /// The one channel of a kind, where the configuration has exactly one that is enabled.
-fn only_channel(kind: ChannelKind, config: &Config) -> Result<String, Failure> {
-    let mut of_kind = config
-        .channels
-        .iter()
-        .filter(|(_, channel)| channel.settings.kind == kind && channel.settings.enabled)
-        .map(|(name, _)| name);
+fn only_channel(kind: ChannelKind, settings: &ClientSettings) -> Result<String, Failure> {
+    let mut of_kind = settings.channels.iter().filter(|(_, its)| *its == kind).map(|(name, _)| name);
     match (of_kind.next(), of_kind.next()) {
         (Some(name), None) => Ok(name.to_string()),
         (found, _) => {
@@ -270,7 +266,7 @@ mod tests {
         };
         let one = "[channels.a]\nkind = \"webhook\"\n[channels.b]\nkind = \"webhook\"\nenabled = false\n";
         let only =
-            |text: &str| only_channel(ChannelKind::Webhook, &Config::parse(text, &source).unwrap().config);
+            |text: &str| only_channel(ChannelKind::Webhook, &ClientSettings::parse(text, &source).unwrap());
         assert_eq!(only(one).unwrap(), "a");
         assert!(only(&one.replace("enabled = false", "")).is_err());
         assert!(only("").is_err());

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use angarium_channels::webhook::SigningSecret;
 use angarium_domain::channel::{ChannelKind, ChannelSettings, OnAmbiguous, OnSuspended};
 use angarium_domain::text::ChannelName;
-use base64::Engine;
 
 use super::email::{self, Email};
 use super::reader::{Field, Section};
@@ -211,16 +211,16 @@ fn secret_list<'r, 'd>(field: &Field<'r, 'd>) -> Vec<Field<'r, 'd>> {
     items
 }
 
-/// A secret of Standard Webhooks: 24 to 64 bytes in base64, `whsec_` in front or not.
+/// The text of a secret that the adapter takes.
 fn signing_secret(field: &Field<'_, '_>) -> Option<Secret> {
     let secret = field.secret()?;
-    let encoded = secret.expose().strip_prefix("whsec_").unwrap_or(secret.expose());
-    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded);
-    if !bytes.is_ok_and(|bytes| (24..=64).contains(&bytes.len())) {
-        field.problem("must be \"whsec_\" and the base64 of 24 to 64 bytes");
-        return None;
+    match secret.expose().parse::<SigningSecret>() {
+        Ok(_) => Some(secret),
+        Err(error) => {
+            field.problem(error);
+            None
+        }
     }
-    Some(secret)
 }
 
 fn others(section: &Section<'_, '_>, keys: &[Key]) -> BTreeMap<&'static str, Setting> {

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::text::{ChannelName, ListName};
+use angarium_egress::{Guard, Trust};
+use url::Url;
 
 use super::channels::Channel;
 use super::reader::{Field, Section};
@@ -27,15 +29,17 @@ pub struct Member {
     pub name: Option<String>,
 }
 
-/// Reads every list whose channel is known; the channel's kind says what an address is.
+/// Reads every list whose channel is known; the channel's kind says what an address is. Whatever `guard`
+/// would refuse is a warning.
 pub(super) fn read(
     section: &Section<'_, '_>,
     channels: &BTreeMap<ChannelName, Channel>,
+    guard: &Guard,
 ) -> BTreeMap<ListName, List> {
     let mut lists = BTreeMap::new();
     for (name, field) in section.entries() {
         let parsed = ListName::parse(name).map_err(|error| field.problem_at_key(error)).ok();
-        let list = field.table().and_then(|section| list(section, channels));
+        let list = field.table().and_then(|section| list(section, channels, guard));
         if let (Some(name), Some(list)) = (parsed, list) {
             lists.insert(name, list);
         }
@@ -43,7 +47,7 @@ pub(super) fn read(
     lists
 }
 
-fn list(section: Section<'_, '_>, channels: &BTreeMap<ChannelName, Channel>) -> Option<List> {
+fn list(section: Section<'_, '_>, channels: &BTreeMap<ChannelName, Channel>, guard: &Guard) -> Option<List> {
     let channel = section.required("channel");
     let items = section.required("members").and_then(|field| {
         let items = field.items()?;
@@ -57,7 +61,7 @@ fn list(section: Section<'_, '_>, channels: &BTreeMap<ChannelName, Channel>) -> 
     let mut members = Vec::new();
     let mut seen = BTreeSet::new();
     for item in items? {
-        let Some(member) = member(&item, kind) else { continue };
+        let Some(member) = member(&item, kind, guard) else { continue };
         if seen.insert(member.address.as_str().to_owned()) {
             members.push(member);
         } else {
@@ -81,19 +85,27 @@ fn known_channel(
     }
 }
 
-fn member(item: &Field<'_, '_>, kind: ChannelKind) -> Option<Member> {
+fn member(item: &Field<'_, '_>, kind: ChannelKind, guard: &Guard) -> Option<Member> {
     if !item.is_table() {
-        return Some(Member { address: address(item, kind)?, name: None });
+        return Some(Member { address: address(item, kind, guard)?, name: None });
     }
     let section = item.table()?;
-    let address = section.required("address").and_then(|field| address(&field, kind));
+    let address = section.required("address").and_then(|field| address(&field, kind, guard));
     let name = section.field("name").and_then(|field| field.parse(display_name));
     section.finish();
     Some(Member { address: address?, name })
 }
 
-fn address(field: &Field<'_, '_>, kind: ChannelKind) -> Option<Address> {
-    field.parse(|text| Address::parse(kind, text))
+/// An address. Names are not resolved here, so of a URL only a literal address can be judged.
+fn address(field: &Field<'_, '_>, kind: ChannelKind, guard: &Guard) -> Option<Address> {
+    let address = field.parse(|text| Address::parse(kind, text))?;
+    if kind == ChannelKind::Webhook
+        && let Ok(url) = Url::parse(address.as_str())
+        && let Err(blocked) = guard.check_url(&url, Trust::Data)
+    {
+        field.warning(format_args!("is never sent to: {blocked}"));
+    }
+    Some(address)
 }
 
 fn display_name(text: &str) -> Result<String, &'static str> {

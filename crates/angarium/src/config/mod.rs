@@ -8,6 +8,7 @@
 //! templates, subscriptions, bindings), which are refused by name rather than ignored.
 
 mod channels;
+mod client;
 mod email;
 mod lists;
 mod reader;
@@ -30,6 +31,7 @@ use angarium_domain::text::{ChannelName, ListName};
 use toml::de::DeTable;
 
 pub use channels::{Channel, Setting, Topology, Transport, Webhook};
+pub use client::ClientSettings;
 pub use email::{Email, SmtpSecurity};
 pub use lists::{List, Member};
 pub use secret::Secret;
@@ -111,51 +113,70 @@ impl Config {
     /// Reads the file at `path`, or [`DEFAULT_FILE`] where it exists, or else nothing: the defaults.
     /// Fails with every problem found.
     pub fn load(path: Option<&Path>) -> Result<Loaded, Vec<Problem>> {
-        let path = match path {
-            Some(path) => path,
-            None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
-            None => return Ok(Loaded::default()),
-        };
-        let name = path.display().to_string();
-        let unreadable = |error: io::Error| {
-            vec![Problem { file: name.clone(), position: None, message: format!("cannot be read: {error}") }]
-        };
-        let bytes = read_bytes(path).map_err(unreadable)?;
-        let text = String::from_utf8(bytes).map_err(|error| vec![not_utf8(&name, &error)])?;
-        let source = Source {
-            name: &name,
-            folder: path.parent().unwrap_or(Path::new("")),
-            readable_by_others: readable_by_others(path),
-            env: &|name| std::env::var(name).ok(),
-            read: &read_file,
-        };
-        let loaded = Config::parse(&text, &source)?;
-        Ok(Loaded { file: Some(path.to_owned()), ..loaded })
+        let found = with_file(path, Config::parse)?;
+        Ok(found.map(|(loaded, file)| Loaded { file: Some(file), ..loaded }).unwrap_or_default())
     }
 
     /// Reads a configuration text. Fails with every problem found, in the order of the file.
     pub fn parse(text: &str, source: &Source<'_>) -> Result<Loaded, Vec<Problem>> {
-        let reader = Reader::new(text, source);
-        let (document, faults) = DeTable::parse_recoverable(text);
-        let mut legible = true;
-        for fault in faults {
-            legible &= fault.message() == "duplicate key";
-            reader.problem(&fault.span().unwrap_or(0..0), fault.message());
-        }
-        // What stands beside a syntax error may be read wrongly; complaints about it would mislead.
-        let config =
-            legible.then(|| read_document(Section::root(&reader, document.get_ref()), source.folder));
-        let (problems, warnings) = reader.into_findings();
-        match config {
-            Some(config) if problems.is_empty() => Ok(Loaded { config, warnings, file: None }),
-            _ => Err(problems),
-        }
+        let (config, warnings) = read_text(text, source, |root| read_document(root, source.folder))?;
+        Ok(Loaded { config, warnings, file: None })
+    }
+}
+
+/// Has the file at `path`, or [`DEFAULT_FILE`] where it exists, parsed; none if there is no file to read.
+fn with_file<T>(
+    path: Option<&Path>,
+    parse: impl FnOnce(&str, &Source<'_>) -> Result<T, Vec<Problem>>,
+) -> Result<Option<(T, PathBuf)>, Vec<Problem>> {
+    let path = match path {
+        Some(path) => path,
+        None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
+        None => return Ok(None),
+    };
+    let name = path.display().to_string();
+    let unreadable = |error: io::Error| {
+        vec![Problem { file: name.clone(), position: None, message: format!("cannot be read: {error}") }]
+    };
+    let bytes = read_bytes(path).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|error| vec![not_utf8(&name, &error)])?;
+    let source = Source {
+        name: &name,
+        folder: path.parent().unwrap_or(Path::new("")),
+        readable_by_others: readable_by_others(path),
+        env: &|name| std::env::var(name).ok(),
+        read: &read_file,
+    };
+    parse(&text, &source).map(|parsed| Some((parsed, path.to_owned())))
+}
+
+/// What `read` makes of a text, and the warnings; or every problem found.
+fn read_text<T>(
+    text: &str,
+    source: &Source<'_>,
+    read: impl FnOnce(Section<'_, '_>) -> T,
+) -> Result<(T, Vec<Problem>), Vec<Problem>> {
+    let reader = Reader::new(text, source);
+    let (document, faults) = DeTable::parse_recoverable(text);
+    let mut legible = true;
+    for fault in faults {
+        legible &= fault.message() == "duplicate key";
+        reader.problem(&fault.span().unwrap_or(0..0), fault.message());
+    }
+    // What stands beside a syntax error may be read wrongly; complaints about it would mislead.
+    let read = legible.then(|| read(Section::root(&reader, document.get_ref())));
+    let (problems, warnings) = reader.into_findings();
+    match read {
+        Some(read) if problems.is_empty() => Ok((read, warnings)),
+        _ => Err(problems),
     }
 }
 
 fn read_document(root: Section<'_, '_>, folder: &Path) -> Config {
     let server = settings::default_server(folder);
+    let security = root.section("security").map(settings::security).unwrap_or_default();
     let channels = root.section("channels").map(|section| channels::read(&section)).unwrap_or_default();
+    let lists = root.section("lists").map(|section| lists::read(&section, &channels, &security.guard()));
     let config = Config {
         server: match root.section("server") {
             Some(section) => settings::server(section, server),
@@ -163,8 +184,8 @@ fn read_document(root: Section<'_, '_>, folder: &Path) -> Config {
         },
         outbox: root.section("outbox").map(settings::outbox).unwrap_or_default(),
         limits: root.section("limits").map(settings::limits).unwrap_or_default(),
-        lists: root.section("lists").map(|section| lists::read(&section, &channels)).unwrap_or_default(),
-        security: root.section("security").map(settings::security).unwrap_or_default(),
+        lists: lists.unwrap_or_default(),
+        security,
         channels,
     };
     settings::check_lease(&root, &config.outbox, &config.channels);

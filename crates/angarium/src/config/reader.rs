@@ -257,6 +257,11 @@ impl<'r, 'd> Field<'r, 'd> {
         self.value.get_ref().as_bool()
     }
 
+    /// The value as it is written if it is a string, where something else is possible as well.
+    pub(super) fn is_text(&self) -> Option<&'d str> {
+        self.value.get_ref().as_str()
+    }
+
     /// A duration with its unit, longer than nothing.
     pub(super) fn duration(&self) -> Option<Duration> {
         let parsed = match self.value.get_ref() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use angarium_domain::limits::Limits;
 use angarium_domain::text::ChannelName;
+use angarium_egress::{BadRoot, Client, Guard, Options, roots_from_pem};
 use ipnet::IpNet;
 
 use super::channels::Channel;
@@ -94,6 +95,13 @@ pub struct Security {
     pub ca_file: Option<PathBuf>,
 }
 
+impl Security {
+    /// The guard that every delivery passes.
+    pub fn guard(&self) -> Guard {
+        Guard::public_only().allowing(self.allow_private_addresses.clone()).plain_http(self.allow_plain_http)
+    }
+}
+
 /// The settings where the table says nothing. The database stands beside the file.
 pub(super) fn default_server(folder: &Path) -> Server {
     let default = Server::default();
@@ -102,15 +110,23 @@ pub(super) fn default_server(folder: &Path) -> Server {
 
 pub(super) fn server(section: Section<'_, '_>, default: Server) -> Server {
     let duration = |key, default| section.field(key).and_then(|f| f.duration()).unwrap_or(default);
+    let (listen, database) = place(&section, &default);
     let server = Server {
-        listen: section.field("listen").and_then(|f| listen(&f)).unwrap_or(default.listen),
-        database: section.field("database").and_then(|f| database(&f)).unwrap_or(default.database),
+        listen,
+        database,
         shutdown_grace: duration("shutdown_grace", default.shutdown_grace),
         header_timeout: duration("header_timeout", default.header_timeout),
         body_timeout: duration("body_timeout", default.body_timeout),
     };
     section.finish();
     server
+}
+
+/// Where the server listens, and its database.
+pub(super) fn place(section: &Section<'_, '_>, default: &Server) -> (SocketAddr, PathBuf) {
+    let listen = section.field("listen").and_then(|f| listen(&f)).unwrap_or(default.listen);
+    let database = section.field("database").and_then(|f| database(&f));
+    (listen, database.unwrap_or_else(|| default.database.clone()))
 }
 
 fn listen(field: &Field<'_, '_>) -> Option<SocketAddr> {
@@ -202,7 +218,7 @@ pub(super) fn security(section: Section<'_, '_>) -> Security {
     let security = Security {
         allow_private_addresses: networks.iter().filter_map(network).collect(),
         allow_plain_http: section.field("allow_plain_http").and_then(|f| f.flag()).unwrap_or(false),
-        ca_file: section.field("ca_file").and_then(|f| readable_file(&f)),
+        ca_file: section.field("ca_file").and_then(|f| ca_file(&f)),
     };
     section.finish();
     security
@@ -215,13 +231,18 @@ fn network(field: &Field<'_, '_>) -> Option<IpNet> {
     })
 }
 
-fn readable_file(field: &Field<'_, '_>) -> Option<PathBuf> {
+fn ca_file(field: &Field<'_, '_>) -> Option<PathBuf> {
     let path = field.source().folder.join(field.text()?);
-    match (field.source().read)(&path) {
-        Ok(_) => Some(path),
-        Err(error) => {
-            field.problem(format_args!("names a file that cannot be read: {error}"));
-            None
-        }
-    }
+    let pem = (field.source().read)(&path)
+        .map_err(|error| field.problem(format_args!("names a file that cannot be read: {error}")))
+        .ok()?;
+    check_roots(&pem).map_err(|error| field.problem(format_args!("names a file that {error}"))).ok()?;
+    Some(path)
+}
+
+/// Tries what a start does, so that a file that passes here does not stop one.
+fn check_roots(pem: &str) -> Result<(), BadRoot> {
+    let mut options = Options::new(Guard::public_only());
+    options.extra_roots = roots_from_pem(pem.as_bytes())?;
+    Client::new(options).map(drop)
 }

@@ -17,7 +17,9 @@ fn parse_as(text: &str, readable_by_others: bool) -> Result<Loaded, Vec<Problem>
     };
     let read = |path: &Path| match path.to_str() {
         Some("/etc/angarium/hook.secret") => Ok(format!("{SECRET}\n")),
-        Some("/etc/angarium/ca.pem") => Ok(String::new()),
+        Some("/etc/angarium/ca.pem") => Ok(AUTHORITY.to_owned()),
+        Some("/etc/angarium/empty.pem") => Ok("no certificate".to_owned()),
+        Some("/etc/angarium/odd.pem") => Ok(AUTHORITY.replace("MIIB", "MIIC")),
         _ => Err(io::Error::from(io::ErrorKind::NotFound)),
     };
     let source = Source {
@@ -31,6 +33,20 @@ fn parse_as(text: &str, readable_by_others: bool) -> Result<Loaded, Vec<Problem>
 }
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// The self-signed certificate of nobody, valid until 2126.
+const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----
+MIIBiTCCAS+gAwIBAgIULH/Kt72ZKjvGW4Mtpw3SiKBOgAIwCgYIKoZIzj0EAwIw
+GTEXMBUGA1UEAwwOVGVzdCBhdXRob3JpdHkwIBcNMjYxMTMwMTcyMTMxWhgPMjEy
+NjExMDYxNzIxMzFaMBkxFzAVBgNVBAMMDlRlc3QgYXV0aG9yaXR5MFkwEwYHKoZI
+zj0CAQYIKoZIzj0DAQcDQgAEmX/VR2E5yPQKa9ii2upckdhzvC37iYf1n/VqzIeE
+CnpQ1shruJINTjV9Y+hLCm/LwKhEikcxxl7U3fSVhA8NZKNTMFEwHQYDVR0OBBYE
+FE1EQLXFKrPWbPPLZ7JTe8dvrUhaMB8GA1UdIwQYMBaAFE1EQLXFKrPWbPPLZ7JT
+e8dvrUhaMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDSAAwRQIhALwELWlK
+ajtZFUQWUDMrRioWzR5DvlDeOYkBGEiOq7apAiBjc7orihOpWuxkEGbVUBhJU1B2
+nUiszk4PnvkVo3ogxg==
+-----END CERTIFICATE-----
+";
 
 fn parse(text: &str) -> Result<Loaded, Vec<Problem>> {
     parse_as(text, false)
@@ -304,6 +320,8 @@ fn problems_of_each_setting() {
         ),
         ("[security]\nallow_plain_http = \"yes\"", 2, "must be true or false"),
         ("[security]\nca_file = \"gone.pem\"", 2, "cannot be read"),
+        ("[security]\nca_file = \"empty.pem\"", 2, "no certificate found"),
+        ("[security]\nca_file = \"odd.pem\"", 2, "is not a certificate authority's certificate"),
         ("[feeds.x]\nname = \"X\"", 1, "`feeds` is not supported"),
         ("[[templates]]\nlocale = \"en\"", 1, "`templates` is not supported"),
         ("[[subscriptions]]", 1, "`subscriptions` is not supported"),
@@ -325,7 +343,8 @@ fn problems_of_channels_and_lists() {
         (&format!("{hook}format = \"cloudevents-binary\""), 3, "does not support"),
         (&format!("{hook}rate = \"1/s\""), 3, "`channels.h.rate` is not supported"),
         (&format!("{hook}secret = []"), 3, "1 to 10 secrets"),
-        (&format!("{hook}secret = \"whsec_c2hvcnQ=\""), 3, "24 to 64 bytes"),
+        (&format!("{hook}secret = \"whsec_c2hvcnQ=\""), 3, "24 to 64 are needed"),
+        (&format!("{hook}secret = \"{}\"", SECRET.replace("whsec_", "whsk_")), 3, "asymmetric"),
         (&format!("{hook}secret = \"${{env:NONE}}\""), 3, "variable NONE, which is not set"),
         (&format!("{hook}on_ambiguous = \"lookup\""), 3, "nobody to ask"),
         (&format!("{hook}max_parallel = 0"), 3, "between 1 and"),
@@ -428,6 +447,33 @@ fn what_is_odd_is_a_warning() {
 
     let open = parse("[server]\nlisten = \"0.0.0.0:80\"").unwrap();
     assert!(open.warnings[0].message.contains("in the clear"));
+}
+
+/// A member that no delivery could reach is told of before the first one is parked.
+#[test]
+fn a_member_that_the_guard_refuses_is_a_warning() {
+    let warnings = |member: &str, security: &str| {
+        let list = format!("[lists.l]\nchannel = \"h\"\nmembers = [\n{member}]\n");
+        let text = format!("[channels.h]\nkind = \"webhook\"\n{list}[security]\n{security}");
+        shown(&parse(&text).unwrap().warnings)
+    };
+    for member in ["\"http://127.0.0.1:8080/\"", "{ address = \"https://10.0.0.7/\" }"] {
+        let told = warnings(member, "");
+        assert!(told[0].starts_with("angarium.toml:6:") && told[0].contains("not public"), "{told:?}");
+        assert_eq!(told.len(), 1, "{told:?}");
+        let allowed = "allow_private_addresses = [\"127.0.0.0/8\", \"10.0.0.0/8\"]";
+        assert!(warnings(member, allowed).is_empty(), "{member}");
+    }
+    assert!(warnings("\"http://192.88.98.1/\"", "")[0].contains("plain http"));
+    assert!(warnings("\"http://192.88.98.1/\"", "allow_plain_http = true").is_empty());
+    assert!(warnings("\"http://example.com/\"", "").is_empty(), "names are not resolved");
+}
+
+/// A secret may stand without the padding of its base64.
+#[test]
+fn a_secret_needs_no_padding() {
+    let hook = |secret: &str| format!("[channels.h]\nkind = \"webhook\"\nsecret = \"{secret}\"");
+    assert!(parse(&hook("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")).is_ok());
 }
 
 /// A secret that stands in a file others can read is told of; one that is referred to is not.

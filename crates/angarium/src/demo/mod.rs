@@ -57,7 +57,7 @@ pub fn run(exit: bool) -> Result<ExitCode, Failure> {
 async fn perform(exit: bool) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen().map_err(|error| failed("no signals", &error))?;
     let cast = Cast::assemble().await.map_err(|error| failed("no receivers", &error))?;
-    let scratch = Scratch::make().map_err(|error| failed("no scratch folder", &error))?;
+    let scratch = Scratch::make(&SystemChance).map_err(|error| failed("no scratch folder", &error))?;
     let secret = stage::make_secret(&SystemChance);
     let text = stage::configuration(&cast.members());
     let config = scratch.configure(&text, &secret)?;

@@ -32,9 +32,13 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the folder among the system's temporary ones, with the process's number in its name.
-    pub(super) fn make() -> io::Result<Scratch> {
-        let folder = std::env::temp_dir().join(format!("angarium-demo-{}", std::process::id()));
+    /// Makes the folder among the system's temporary ones. Its name has the process's number in it, and a part
+    /// by chance: another process may have had the number before and left its folder behind.
+    pub(super) fn make(chance: &dyn Chance) -> io::Result<Scratch> {
+        let mut part = [0; 4];
+        chance.fill(&mut part);
+        let name = format!("angarium-demo-{}-{:08x}", std::process::id(), u32::from_ne_bytes(part));
+        let folder = std::env::temp_dir().join(name);
         match DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => Ok(Scratch { folder }),
             Err(error) => Err(io::Error::new(error.kind(), format!("{}: {error}", folder.display()))),
@@ -168,7 +172,7 @@ The server stays up until you press ctrl-C. In another terminal:
   {program} notification list
   {program} notification list --status parked
   {program} notification show {shown}
-  {program} notification list --status parked -o ids | xargs {program} notification retry
+  {program} notification list --status parked -o ids | xargs -r {program} notification retry
   {program} send --list {LIST} --subject 'Pump 3 stopped' --body 'Pressure fell below 2 bar.'
   {program} send --to {CHANNEL}:{address} --subject Test --body Test
   {program} kpi
@@ -212,6 +216,13 @@ mod tests {
         assert_eq!(shown, members);
         assert!(config.server.listen.ip().is_loopback());
         assert!(config.server.database.starts_with(&scratch.folder));
+    }
+
+    #[test]
+    fn what_a_killed_demo_left_is_in_nobodys_way() {
+        let chance = SeededChance::new(7);
+        let [one, other] = [(); 2].map(|()| Scratch::make(&chance).unwrap());
+        assert_ne!(one.folder, other.folder);
     }
 
     #[test]

@@ -9,11 +9,12 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 
 use super::auth::Caller;
+use super::cursor::{Listing, Slice};
 use super::dto::{ActionDone, Page, Suppression};
 use super::exchange::{Asked, PathId};
 use super::fields::{Fields, Params};
 use super::problem::{Code, Problem};
-use super::{App, Shared, body};
+use super::{App, Shared, body, cursor};
 
 /// Characters of a reason.
 const REASON_CHARS: usize = 1000;
@@ -81,11 +82,14 @@ async fn read_reason(app: &App, request: Request) -> Result<Option<String>, Prob
     let Some(bytes) = body::read_optional_json(request, limit, app.bounds.body_timeout).await? else {
         return Ok(None);
     };
-    let text = angarium_domain::json::check(&bytes, app.limits.json_depth)?;
-    let mut fields = Fields::read(text)?;
-    let reason = fields.text("reason", one_line_reason);
-    fields.finish()?;
-    Ok(reason.filter(|reason| !reason.is_empty()))
+    let depth = app.limits.json_depth;
+    let read = move |bytes: &[u8]| {
+        let mut fields = Fields::read(body::check(bytes, depth)?)?;
+        let reason = fields.text("reason", one_line_reason);
+        fields.finish()?;
+        Ok(reason.filter(|reason| !reason.is_empty()))
+    };
+    bytes.work(read).await.map(|(_, reason)| reason)
 }
 
 fn one_line_reason(text: String) -> Result<String, String> {
@@ -100,14 +104,32 @@ fn one_line_reason(text: String) -> Result<String, String> {
 }
 
 /// `GET /v1/suppressions`
-pub(super) async fn suppressions(State(app): State<Shared>) -> Result<Json<Page<Suppression>>, Problem> {
+pub(super) async fn suppressions(
+    State(app): State<Shared>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Page<Suppression>>, Problem> {
+    let mut params = Params::read(query.as_deref());
+    let (after, limit) = Slice::take(&mut params, Listing::Suppressions, suppression_of).finish(params)?;
+    let mut found = app.store.list_suppressions(after, limit + 1).await?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    // No channel's name has a NUL.
+    let row = |last: &angarium_store::Suppression| format!("{}\0{}", last.channel, last.address);
+    let last = found.last().filter(|_| more).map(row);
+    let next = last.map(|row| cursor::write(Listing::Suppressions, row.as_bytes()));
     let shown = |suppression: angarium_store::Suppression| Suppression {
         channel: suppression.channel,
         address: suppression.address,
         reason: suppression.reason,
         since: suppression.since,
     };
-    Ok(Json(Page::whole(app.store.list_suppressions().await?.into_iter().map(shown).collect())))
+    Ok(Json(Page { items: found.into_iter().map(shown).collect(), next }))
+}
+
+/// The channel and the address that a cursor names.
+fn suppression_of(row: Vec<u8>) -> Option<(String, String)> {
+    let text = String::from_utf8(row).ok()?;
+    text.split_once('\0').map(|(channel, address)| (channel.to_owned(), address.to_owned()))
 }
 
 /// `DELETE /v1/suppressions?channel=&address=`

@@ -36,6 +36,12 @@ pub enum AdminKeyError {
         "ANGARIUM_ADMIN_KEY must have {FEWEST_CHARS} to {MOST_CHARS} visible ASCII characters and no white space"
     )]
     Unfit,
+    /// The key that was given had been revoked.
+    #[error("ANGARIUM_ADMIN_KEY is a key that was revoked; revoked keys do not come back")]
+    Revoked,
+    /// The database did not take the key in the place of the one before.
+    #[error("the admin key could not take the place of the one before")]
+    NotStored,
     /// The file could not be written.
     #[error("{} cannot be written: {source}", path.display())]
     File {
@@ -51,12 +57,12 @@ pub enum AdminKeyError {
 
 /// Sees to it that somebody can administer the server.
 ///
-/// With `given` (the text of `ANGARIUM_ADMIN_KEY`) that text is the key named `admin`, whatever was before.
-/// Without it a key is made if no key that may administer is live. A key that is made, replaced or given is
-/// written to `file`, with mode 0600, before it is stored: a crash in between leaves a file that the next
-/// start writes again, never a key that nobody knows. Where both say the same already, nothing is written, so
-/// that a full disk does not keep the server from starting; nor does a file that cannot be written while the
-/// stored key is right.
+/// With `given` (the text of `ANGARIUM_ADMIN_KEY`) that text is the key named `admin`, whatever was before and
+/// whatever other key it was, unless that was revoked. Without it, or with nothing in it, a key is made if no
+/// key that may administer is live. A key that is made, replaced or given is written to `file`, with mode 0600,
+/// before it is stored: a crash in between leaves a file that the next start writes again, never a key that
+/// nobody knows. Where both say the same already, nothing is written, so that a full disk does not keep the
+/// server from starting; nor does a file that cannot be written while the stored key is right.
 pub async fn ensure_admin_key(
     store: &Store,
     clock: &dyn Clock,
@@ -65,22 +71,21 @@ pub async fn ensure_admin_key(
     file: &Path,
 ) -> Result<AdminKey, AdminKeyError> {
     let now = clock.now();
-    let live = |key: &&ApiKey| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| now < end);
-    let admins: Vec<ApiKey> = store
-        .list_keys()
-        .await?
-        .iter()
-        .filter(live)
-        .filter(|key| read_scopes(&key.scopes).contains(&Scope::Admin))
-        .cloned()
-        .collect();
-    let (token, text) = match given {
-        None if !admins.is_empty() => return Ok(AdminKey::Kept),
+    let administers = |key: &ApiKey| {
+        key.revoked_at.is_none()
+            && key.expires_at.is_none_or(|end| now < end)
+            && read_scopes(&key.scopes).contains(&Scope::Admin)
+    };
+    let (token, text) = match given.filter(|text| !text.is_empty()) {
+        None if store.list_keys().await?.iter().any(administers) => return Ok(AdminKey::Kept),
         None => Token::make(chance),
         Some(text) => (Token::read(fit(&text)?), text),
     };
-    let same = |key: &ApiKey| key.name == ADMIN_KEY_NAME && key.id == token.id && key.hash == token.hash;
-    let stored = admins.iter().any(same);
+    let known = store.find_key(&token.id).await?.filter(|key| key.hash == token.hash);
+    if known.as_ref().is_some_and(|key| key.revoked_at.is_some()) {
+        return Err(AdminKeyError::Revoked);
+    }
+    let stored = known.is_some_and(|key| key.name == ADMIN_KEY_NAME && administers(&key));
     if !(stored && holds(file, &text)) {
         match write_secret(file, &text) {
             Err(error) if stored => {
@@ -102,8 +107,7 @@ pub async fn ensure_admin_key(
         expires_at: None,
         revoked_at: None,
     };
-    store.replace_key(key).await?;
-    Ok(AdminKey::Made)
+    if store.replace_key(key).await? { Ok(AdminKey::Made) } else { Err(AdminKeyError::NotStored) }
 }
 
 fn fit(text: &str) -> Result<&str, AdminKeyError> {

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,8 @@ use angarium_domain::text::{Actor, KeyName};
 use angarium_domain::time::Timestamp;
 use angarium_store::{ApiKey, Store};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
@@ -259,18 +260,36 @@ pub(super) async fn check(
     }
 }
 
-/// Lets a request for the metrics through if it comes from this machine, not through a proxy on it, or has a
-/// key that may read.
+/// Lets a request for the metrics through if it has a key that may read, or comes from this machine, asks for
+/// this machine, and says of no proxy that it came through it. A proxy here that says nothing of itself and
+/// passes on a name of this machine cannot be told apart.
 pub(super) async fn check_metrics(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().copied();
-    let proxied = ["forwarded", "x-forwarded-for", "x-real-ip", "via"]
-        .iter()
-        .any(|name| request.headers().contains_key(*name));
     let local = peer.is_some_and(|Peer(address)| address.ip().to_canonical().is_loopback());
-    if local && !proxied {
+    if local && asks_for_this_machine(&request) && !request.headers().keys().any(speaks_of_a_proxy) {
         return next.run(request).await;
     }
     check(State((app, Scope::Read)), request, next).await
+}
+
+fn speaks_of_a_proxy(name: &HeaderName) -> bool {
+    matches!(name.as_str(), "forwarded" | "via" | "x-real-ip") || name.as_str().starts_with("x-forwarded-")
+}
+
+/// Whether the one host that is asked for, and the address where it names one too, are this machine.
+fn asks_for_this_machine(request: &Request) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let only = hosts.next().is_none();
+    only && host.is_some_and(|host| is_this_machine(&host))
+        && request.uri().authority().is_none_or(is_this_machine)
+}
+
+fn is_this_machine(authority: &Authority) -> bool {
+    let host = authority.host();
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
+    host.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(is_loopback)
 }
 
 /// The other end of the connection.

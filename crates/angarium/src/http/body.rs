@@ -1,11 +1,13 @@
 //! Reading a request's body: its type is checked first, its size is bounded before and while it is read, and
 //! all of it must arrive within one time limit. All bodies together are bounded as well, from before the
-//! first byte is read until the request is done.
+//! first byte is read until the request is done. What takes long to understand is understood on a thread that
+//! serves no connections.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use angarium_domain::json;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
@@ -14,8 +16,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::{Code, Problem};
 
-/// Room that is made before anything has arrived, however much was announced.
+/// Room that is made before anything has arrived, however much was announced; a body whose size is not
+/// announced takes room in such steps as well.
 const FIRST_ROOM: usize = 64 * 1024;
+
+/// Bytes of a body beyond which it is not worked on where connections are served.
+const QUICK: usize = 64 * 1024;
 
 /// Bytes of one unit of [`Room`].
 const UNIT: usize = 1024;
@@ -34,9 +40,9 @@ impl Room {
         Room { free: Arc::new(Semaphore::new(units)), units }
     }
 
-    /// Takes room for a body, at once or not at all. A body larger than all there is takes all there is.
-    fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
-        let units = u32::try_from(bytes.div_ceil(UNIT).min(self.units)).unwrap_or(u32::MAX);
+    /// Takes so many units more, at once or not at all.
+    fn take(&self, units: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
         let taken = Arc::clone(&self.free).try_acquire_many_owned(units);
         taken.map_err(|_| {
             Problem::new(Code::Overloaded, "too many bodies are being read at once; nothing was stored")
@@ -44,10 +50,33 @@ impl Room {
     }
 }
 
+/// The part of a room that one body has taken.
+struct Share {
+    room: Room,
+    taken: OwnedSemaphorePermit,
+}
+
+impl Share {
+    /// Nothing yet.
+    fn of(room: &Room) -> Result<Self, Problem> {
+        Ok(Share { taken: room.take(0)?, room: room.clone() })
+    }
+
+    /// Sees to it that there is room for so many bytes. A body larger than all there is takes all there is.
+    fn reach(&mut self, bytes: usize) -> Result<(), Problem> {
+        let units = bytes.div_ceil(UNIT).min(self.room.units);
+        let missing = units.saturating_sub(self.taken.num_permits());
+        if missing > 0 {
+            self.taken.merge(self.room.take(missing)?);
+        }
+        Ok(())
+    }
+}
+
 /// The bytes of a body, and the room they take for as long as they are there.
 pub(super) struct Bytes {
     bytes: Vec<u8>,
-    _room: Option<OwnedSemaphorePermit>,
+    _share: Option<Share>,
 }
 
 impl Deref for Bytes {
@@ -56,6 +85,31 @@ impl Deref for Bytes {
     fn deref(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+impl Bytes {
+    /// What `work` makes of the bytes, which come back with it. Many bytes are worked on elsewhere than where
+    /// connections are served.
+    pub(super) async fn work<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&[u8]) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<(Self, T), Problem> {
+        if self.len() > QUICK { self.work_apart(work).await } else { work(&self).map(|made| (self, made)) }
+    }
+
+    /// The same, elsewhere in any case.
+    pub(super) async fn work_apart<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&[u8]) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<(Self, T), Problem> {
+        let apart = tokio::task::spawn_blocking(move || work(&self).map(|made| (self, made)));
+        apart.await.unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
+    }
+}
+
+/// The text of a document that everybody reads alike, nested at most `depth` deep.
+pub(super) fn check(bytes: &[u8], depth: usize) -> Result<&str, Problem> {
+    json::check(bytes, depth).map_err(|fault| Problem::json(&fault, depth))
 }
 
 /// Reads a JSON body of at most `limit` bytes. The bytes are not checked.
@@ -106,16 +160,18 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 
 async fn read(request: Request, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
     let (parts, body) = request.into_parts();
-    // Nothing is announced by whoever sends chunks; they may come to the whole limit.
     let announced = match body.size_hint().exact() {
         Some(bytes) => {
             usize::try_from(bytes).ok().filter(|bytes| *bytes <= limit).ok_or_else(|| too_large(limit))?
         }
-        None => limit,
+        None => FIRST_ROOM.min(limit),
     };
-    let room = parts.extensions.get::<Room>().map(|room| room.take(announced)).transpose()?;
-    match tokio::time::timeout(timeout, collect(body, announced, limit)).await {
-        Ok(bytes) => Ok(Bytes { bytes: bytes?, _room: room }),
+    let mut share = parts.extensions.get::<Room>().map(Share::of).transpose()?;
+    if let Some(share) = &mut share {
+        share.reach(announced)?;
+    }
+    match tokio::time::timeout(timeout, collect(body, announced, limit, share)).await {
+        Ok(bytes) => bytes,
         Err(_) => {
             let detail = format!("the body did not arrive within {} s", timeout.as_secs_f64());
             Err(Problem::new(Code::BodyTimeout, detail))
@@ -123,7 +179,12 @@ async fn read(request: Request, limit: usize, timeout: Duration) -> Result<Bytes
     }
 }
 
-async fn collect(mut body: Body, announced: usize, limit: usize) -> Result<Vec<u8>, Problem> {
+async fn collect(
+    mut body: Body,
+    announced: usize,
+    limit: usize,
+    mut share: Option<Share>,
+) -> Result<Bytes, Problem> {
     let mut bytes = Vec::with_capacity(announced.min(FIRST_ROOM));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::plain(Code::BodyIncomplete))?;
@@ -131,11 +192,35 @@ async fn collect(mut body: Body, announced: usize, limit: usize) -> Result<Vec<u
         if data.len() > limit - bytes.len() {
             return Err(too_large(limit));
         }
+        let needed = bytes.len() + data.len();
+        if let Some(share) = share.as_mut().filter(|_| needed > announced) {
+            share.reach(needed.next_multiple_of(FIRST_ROOM).min(limit))?;
+        }
         bytes.extend_from_slice(&data);
     }
-    Ok(bytes)
+    Ok(Bytes { bytes, _share: share })
 }
 
 fn too_large(limit: usize) -> Problem {
     Problem::new(Code::BodyTooLarge, format!("the body has more than {limit} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// Only few bytes are worked on where connections are served.
+    #[tokio::test]
+    async fn many_bytes_are_worked_on_elsewhere() {
+        let here = thread::current().id();
+        for (size, stays) in [(QUICK, true), (QUICK + 1, false)] {
+            let bytes = || Bytes { bytes: vec![0; size], _share: None };
+            let thread = |_: &[u8]| Ok(thread::current().id());
+            let (held, worked) = bytes().work(thread).await.unwrap();
+            assert_eq!((held.len(), worked == here), (size, stays));
+            assert_ne!(bytes().work_apart(thread).await.unwrap().1, here, "{size}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The JSON that goes in and out, for server, document and command line. In answers no member is missing.
+//! The JSON that goes in and out, for server, document and CLI. In answers, only problems omit members.
 
 use std::collections::BTreeMap;
 
@@ -385,7 +385,7 @@ pub struct ProblemBody {
     pub instance: Option<String>,
     /// Whether the same request may work later.
     pub retryable: bool,
-    /// Every field that is not as it must be.
+    /// Every field that is not as it must be. Left out when there is none.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub errors: Vec<FieldError>,
 }

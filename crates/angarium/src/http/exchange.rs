@@ -16,14 +16,15 @@ use url::form_urlencoded;
 
 use super::Shared;
 use super::auth::Token;
+use super::fields::Params;
 use super::problem::{Code, Problem};
 
 /// Bytes of an address, path and query together.
 const URI_BYTES: usize = 8 * 1024;
 
 /// Parameters under which keys are put into addresses.
-const CREDENTIAL_PARAMETERS: [&str; 8] =
-    ["access_token", "api_key", "api-key", "apikey", "authorization", "bearer", "key", "token"];
+const CREDENTIAL_PARAMETERS: [&str; 7] =
+    ["access_token", "api_key", "api-key", "apikey", "authorization", "bearer", "token"];
 
 /// A request as it came in.
 #[derive(Clone, Debug)]
@@ -158,6 +159,14 @@ fn log(line: &Line<'_>, problem: Option<&Problem>) {
             code,
             "a request was served"
         );
+    }
+}
+
+/// Refuses every parameter, on a route that has none.
+pub(super) async fn refuse_params(request: Request, next: Next) -> Response {
+    match Params::read(request.uri().query()).finish() {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
     }
 }
 

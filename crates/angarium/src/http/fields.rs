@@ -13,7 +13,7 @@ use super::problem::{Code, Problem};
 /// Errors that are told at most; the rest would only be noise.
 const MOST_ERRORS: usize = 100;
 
-/// The members of a JSON object that has passed [`angarium_domain::json::check`].
+/// The members of a JSON object that has passed [`super::body::check`].
 pub(super) struct Fields<'a> {
     members: BTreeMap<String, &'a RawValue>,
     within: String,

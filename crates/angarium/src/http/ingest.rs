@@ -1,12 +1,16 @@
 //! Taking notifications in (OB-01 to OB-04): the one place where a producer's JSON becomes domain types.
 //! The answer leaves only after the store has said that everything it names is durable.
 
+use std::sync::Arc;
+
 use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::content::{ContentHash, Recipient};
 use angarium_domain::id::NotificationId;
 use angarium_domain::json;
-use angarium_domain::text::{Body, ChannelName, ListName, Provenance, SourceName, Subject, one_line};
+use angarium_domain::text::{
+    Body, ChannelName, KeyName, ListName, Provenance, SourceName, Subject, one_line,
+};
 use angarium_domain::time::ManualClock;
 use angarium_store::{Acceptance, NewNotification};
 use axum::extract::{Request, State};
@@ -37,10 +41,20 @@ pub(super) async fn one(
     answer
 }
 
-async fn take_one(app: &App, asked: &Asked, caller: &Caller, request: Request) -> Result<Response, Problem> {
+async fn take_one(
+    app: &Shared,
+    asked: &Asked,
+    caller: &Caller,
+    request: Request,
+) -> Result<Response, Problem> {
     let ids = Ids::of(request.headers(), caller, "/v1/notifications")?;
     let bytes = body::read_json(request, app.limits.request_bytes, app.bounds.body_timeout).await?;
-    let (notification, derived) = read(app, asked, json::check(&bytes, app.limits.json_depth)?, &ids, None)?;
+    let (reader, asked_then) = (Arc::clone(app), asked.clone());
+    let read = move |bytes: &[u8]| {
+        let text = body::check(bytes, reader.limits.json_depth)?;
+        read(&reader, &asked_then, text, &ids, None)
+    };
+    let (_held, (notification, derived)) = bytes.work(read).await?;
     let results = app.store.accept(vec![notification], asked.now).await?;
     let accepted = results.into_iter().next().map(|result| settled(app, result));
     let accepted = accepted.unwrap_or_else(|| Err(Problem::internal("the store gave no result")))?;
@@ -63,27 +77,17 @@ pub(super) async fn batch(
 }
 
 async fn take_batch(
-    app: &App,
+    app: &Shared,
     asked: &Asked,
     caller: &Caller,
     request: Request,
 ) -> Result<Response, Problem> {
     let ids = Ids::of(request.headers(), caller, "/v1/notifications/batch")?;
     let bytes = body::read_json(request, app.limits.batch_bytes, app.bounds.body_timeout).await?;
-    let items = read_batch(app, &bytes)?;
-    let (mut good, mut places, mut all_derived) = (Vec::new(), Vec::new(), true);
-    let mut results = Vec::with_capacity(items.len());
-    for (i, item) in items.into_iter().enumerate() {
-        match read_item(app, asked, item, &ids, i) {
-            Ok((notification, derived)) => {
-                good.push(notification);
-                places.push(i);
-                all_derived &= derived;
-                results.push(None);
-            }
-            Err(problem) => results.push(Some(refused(app, asked, &problem))),
-        }
-    }
+    let (reader, asked_then) = (Arc::clone(app), asked.clone());
+    let read = move |bytes: &[u8]| Sorted::read(&reader, &asked_then, bytes, &ids);
+    let (_held, sorted) = bytes.work_apart(read).await?;
+    let Sorted { good, places, all_derived, mut results } = sorted;
     let stored = if good.is_empty() { Vec::new() } else { app.store.accept(good, asked.now).await? };
     let (mut any_new, mut all_duplicate) = (false, !places.is_empty());
     for (place, acceptance) in places.into_iter().zip(stored) {
@@ -105,6 +109,35 @@ async fn take_batch(
     let missing = || refused(app, asked, &Problem::internal("the store gave no result"));
     let results = results.into_iter().map(|result| result.unwrap_or_else(missing)).collect();
     Ok(answer(app, any_new, all_derived && all_duplicate, BatchAnswer { results }))
+}
+
+/// A batch whose items were judged: the good ones with their places, and the refusals in theirs.
+struct Sorted {
+    good: Vec<NewNotification>,
+    places: Vec<usize>,
+    /// Whether each good one has its id from the idempotency key.
+    all_derived: bool,
+    results: Vec<Option<BatchResult>>,
+}
+
+impl Sorted {
+    fn read(app: &App, asked: &Asked, bytes: &[u8], ids: &Ids) -> Result<Self, Problem> {
+        let items = read_batch(app, bytes)?;
+        let (mut good, mut places, mut all_derived) = (Vec::new(), Vec::new(), true);
+        let mut results = Vec::with_capacity(items.len());
+        for (i, item) in items.into_iter().enumerate() {
+            match read_item(app, asked, item, ids, i) {
+                Ok((notification, derived)) => {
+                    good.push(notification);
+                    places.push(i);
+                    all_derived &= derived;
+                    results.push(None);
+                }
+                Err(problem) => results.push(Some(refused(app, asked, &problem))),
+            }
+        }
+        Ok(Sorted { good, places, all_derived, results })
+    }
 }
 
 /// 202, and a wake-up if there is new work.
@@ -148,13 +181,14 @@ fn refused(app: &App, asked: &Asked, problem: &Problem) -> BatchResult {
 }
 
 /// Where the id of a notification comes from that names none itself.
-struct Ids<'a> {
-    scope: [&'a str; 2],
+struct Ids {
+    caller: KeyName,
+    path: &'static str,
     key: Option<String>,
 }
 
-impl<'a> Ids<'a> {
-    fn of(headers: &HeaderMap, caller: &'a Caller, path: &'a str) -> Result<Self, Problem> {
+impl Ids {
+    fn of(headers: &HeaderMap, caller: &Caller, path: &'static str) -> Result<Self, Problem> {
         let mut given = headers.get_all("idempotency-key").iter();
         let key = match (given.next(), given.next()) {
             (None, _) => None,
@@ -165,14 +199,15 @@ impl<'a> Ids<'a> {
             }
             _ => return Err(Problem::plain(Code::IdempotencyKeyInvalid)),
         };
-        Ok(Ids { scope: [caller.name.as_str(), path], key })
+        Ok(Ids { caller: caller.name.clone(), path, key })
     }
 
     /// The id derived from the key, which does not depend on anything in the body.
     fn derived(&self, index: Option<usize>) -> Option<NotificationId> {
         let key = self.key.as_deref()?;
         let index = index.map(|index| index.to_string());
-        let scope: Vec<&str> = self.scope.into_iter().chain(index.as_deref()).collect();
+        let scope = [self.caller.as_str(), self.path];
+        let scope: Vec<&str> = scope.into_iter().chain(index.as_deref()).collect();
         Some(NotificationId::derived(&scope, key))
     }
 }
@@ -255,14 +290,14 @@ fn read_item(
     app: &App,
     asked: &Asked,
     item: &RawValue,
-    ids: &Ids<'_>,
+    ids: &Ids,
     index: usize,
 ) -> Result<(NewNotification, bool), Problem> {
     let limit = app.limits.request_bytes;
     if item.get().len() > limit {
         return Err(Problem::new(Code::BodyTooLarge, format!("the item has more than {limit} bytes")));
     }
-    let text = json::check(item.get().as_bytes(), app.limits.json_depth)?;
+    let text = body::check(item.get().as_bytes(), app.limits.json_depth)?;
     read(app, asked, text, ids, Some(index))
 }
 
@@ -272,7 +307,7 @@ fn read(
     app: &App,
     asked: &Asked,
     text: &str,
-    ids: &Ids<'_>,
+    ids: &Ids,
     index: Option<usize>,
 ) -> Result<(NewNotification, bool), Problem> {
     let limits = &app.limits;

@@ -21,8 +21,8 @@ pub(super) async fn make(
     request: Request,
 ) -> Result<(StatusCode, Json<MadeKey>), Problem> {
     let bytes = body::read_json(request, app.limits.request_bytes, app.bounds.body_timeout).await?;
-    let text = angarium_domain::json::check(&bytes, app.limits.json_depth)?;
-    let wanted = read(text, asked.now)?;
+    let (depth, now) = (app.limits.json_depth, asked.now);
+    let (_held, wanted) = bytes.work(move |bytes| read(body::check(bytes, depth)?, now)).await?;
     let (token, key) = Token::make(&*app.chance);
     let id = token.id.clone();
     let scopes: Vec<&str> = wanted.scopes.iter().map(|scope| scope.as_str()).collect();
@@ -116,8 +116,12 @@ pub(super) async fn revoke(
             && read_scopes(&key.scopes).contains(&Scope::Admin)
     };
     let admins: Vec<ApiKey> = app.store.list_keys().await?.into_iter().filter(live_admin).collect();
-    if let [last] = admins.as_slice()
-        && last.id == id
+    // A key without an end needs another such key to stand in for it.
+    let stands_in = |gone: &ApiKey, key: &ApiKey| {
+        key.id != gone.id && (key.expires_at.is_none() || gone.expires_at.is_some())
+    };
+    if let Some(gone) = admins.iter().find(|key| key.id == id)
+        && !admins.iter().any(|key| stands_in(gone, key))
     {
         return Err(Problem::plain(Code::LastAdmin));
     }

@@ -12,6 +12,7 @@ mod actions;
 mod admin_key;
 mod auth;
 mod body;
+mod cursor;
 pub mod dto;
 mod exchange;
 mod fields;

@@ -21,8 +21,15 @@ use super::routes::{Access, Answer, Param, Route, Verb, table};
 
 const ABOUT: &str = "Angarium is a durable notification server: what it acknowledges, it has stored, and it \
 can always say what became of it.\n\nEvery refusal and failure is an RFC 9457 problem with a stable `code`. \
-Unknown fields and parameters are refused. An unknown path is answered with 404 `not_found`, a method that a \
-path does not take with 405 `method_not_allowed` and `Allow`. Times are RFC 3339, and UTC in answers.";
+Under `/v1/`, unknown fields and parameters are refused. An unknown path is answered with 404 `not_found`, a \
+method that a path does not take with 405 `method_not_allowed` and `Allow`. Times are RFC 3339, and UTC in \
+answers.";
+
+const READ_OR_LOCAL: &str = "Needs a key with the scope `read`, unless all of this is so: the connection comes \
+from a loopback address; there is none of the headers `Forwarded`, `X-Forwarded-*`, `Via` and `X-Real-IP`; and \
+`Host` is `localhost` or a loopback address. A proxy on the same machine that adds none of these headers and \
+passes a loopback name on as `Host` (as nginx does when its upstream is `127.0.0.1` and nothing more is set) \
+cannot be told from a local client: keep `/metrics` out of what such a proxy passes on.";
 
 const SCHEME: &str = "key";
 
@@ -68,7 +75,7 @@ fn operation(route: &Route) -> Operation {
             .description(Some(format!("Needs a key with the scope `{scope}`.")))
             .security(SecurityRequirement::new(SCHEME, [scope.as_str()])),
         Access::ReadOrLocal => operation
-            .description(Some("Needs a key with the scope `read`, unless it is asked from this machine."))
+            .description(Some(READ_OR_LOCAL))
             .security(SecurityRequirement::new(SCHEME, ["read"]))
             .security(SecurityRequirement::default()),
     };

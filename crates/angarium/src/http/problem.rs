@@ -2,7 +2,8 @@
 //!
 //! Handlers return a [`Problem`]; the outermost layer ([`super::exchange`]) writes it out, because it alone
 //! knows the request's id. What only an operator may read (the cause of a fault of ours) goes to the log
-//! under that id and never into the body.
+//! under that id and never into the body. `errors` names the fields that are wrong, and is left out when there
+//! are none.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -127,6 +128,20 @@ impl Problem {
         Problem { errors, ..Problem::new(Code::InvalidRequest, detail) }
     }
 
+    /// A body, or an item of a batch, that is not JSON as it must be, nested at most `depth` deep.
+    pub(crate) fn json(fault: &JsonFault, depth: usize) -> Self {
+        let code = match fault.kind {
+            JsonFaultKind::Invalid => Code::JsonInvalid,
+            JsonFaultKind::DuplicateKey => Code::JsonDuplicateKey,
+            JsonFaultKind::TooDeep => {
+                return Problem::new(Code::JsonTooDeep, format!("nested more than {depth} deep"));
+            }
+            JsonFaultKind::ControlCharacter => Code::ControlCharacter,
+            JsonFaultKind::NumberOutOfRange => Code::NumberOutOfRange,
+        };
+        Problem::new(code, one_line(&fault.detail, DETAIL_CHARS))
+    }
+
     /// A fault of ours, whose cause the log tells.
     pub(crate) fn internal(cause: impl Into<String>) -> Self {
         Problem { cause: Some(cause.into()), ..Problem::plain(Code::Internal) }
@@ -191,18 +206,5 @@ impl From<StoreError> for Problem {
             StoreError::Corrupt(_) | StoreError::Statement(_) => Code::Internal,
         };
         Problem { cause: Some(error.to_string()), ..Problem::plain(code) }
-    }
-}
-
-impl From<JsonFault> for Problem {
-    fn from(fault: JsonFault) -> Self {
-        let code = match fault.kind {
-            JsonFaultKind::Invalid => Code::JsonInvalid,
-            JsonFaultKind::DuplicateKey => Code::JsonDuplicateKey,
-            JsonFaultKind::TooDeep => Code::JsonTooDeep,
-            JsonFaultKind::ControlCharacter => Code::ControlCharacter,
-            JsonFaultKind::NumberOutOfRange => Code::NumberOutOfRange,
-        };
-        Problem::new(code, one_line(&fault.detail, DETAIL_CHARS))
     }
 }

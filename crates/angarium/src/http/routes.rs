@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, post};
 use axum::{Extension, Router};
 
@@ -117,7 +117,7 @@ impl Route {
             Code::StorageUnavailable,
             Code::QueryTimeout,
         ];
-        const WITH_BODY: [Code; 9] = [
+        const WITH_BODY: [Code; 8] = [
             Code::JsonInvalid,
             Code::JsonDuplicateKey,
             Code::JsonTooDeep,
@@ -126,11 +126,13 @@ impl Route {
             Code::BodyTimeout,
             Code::BodyTooLarge,
             Code::ContentTypeUnsupported,
-            Code::InvalidRequest,
         ];
         let mut codes = BTreeSet::from(EVERYWHERE);
         if self.access != Access::Open {
             codes.extend(WITH_KEY);
+        }
+        if matches!(self.access, Access::Key(_)) {
+            codes.insert(Code::InvalidRequest);
         }
         if self.takes.is_some() {
             codes.extend(WITH_BODY);
@@ -143,7 +145,13 @@ impl Route {
         let methods = (self.handler)();
         match self.access {
             Access::Open => methods,
-            Access::Key(scope) => methods.route_layer(from_fn_with_state((app.clone(), scope), auth::check)),
+            Access::Key(scope) => {
+                let methods = match self.params.iter().any(|param| !param.header) {
+                    true => methods,
+                    false => methods.route_layer(from_fn(exchange::refuse_params)),
+                };
+                methods.route_layer(from_fn_with_state((app.clone(), scope), auth::check))
+            }
             Access::ReadOrLocal => methods.route_layer(from_fn_with_state(app.clone(), auth::check_metrics)),
         }
     }
@@ -199,7 +207,7 @@ fn notifications() -> Vec<Route> {
         )
         .with(LIST_PARAMS)
         .answers(Answer::Page("Notification"))
-        .refuses(&[Code::CursorInvalid, Code::InvalidRequest]),
+        .refuses(&[Code::CursorInvalid]),
         Route::new(Verb::Get, "/v1/notifications/{id}", Access::Key(Read), "Show a notification", || {
             get(query::show)
         })
@@ -209,16 +217,17 @@ fn notifications() -> Vec<Route> {
             Verb::Get,
             "/v1/notifications/{id}/attempts",
             Access::Key(Read),
-            "Show every attempt at delivering a notification",
+            "List the attempts at delivering a notification, oldest first",
             || get(query::attempts),
         )
+        .with(PAGE_PARAMS)
         .answers(Answer::Page("Attempt"))
-        .refuses(gone),
+        .refuses(&[Code::NotificationNotFound, Code::CursorInvalid]),
         Route::new(
             Verb::Get,
             "/v1/notifications/{id}/audit",
             Access::Key(Read),
-            "Show the trail of a notification",
+            "Show the trail of a notification, its newest 10,000 entries",
             || get(query::audit),
         )
         .answers(Answer::Page("AuditEntry"))
@@ -226,8 +235,7 @@ fn notifications() -> Vec<Route> {
         Route::new(Verb::Get, "/v1/kpis", Access::Key(Read), "Show the figures of this moment", || {
             get(query::kpis)
         })
-        .answers(Answer::One(200, "Kpis"))
-        .refuses(&[Code::InvalidRequest]),
+        .answers(Answer::One(200, "Kpis")),
     ]
 }
 
@@ -265,7 +273,9 @@ fn operations() -> Vec<Route> {
             "List addresses that want no more messages",
             || get(actions::suppressions),
         )
-        .answers(Answer::Page("Suppression")),
+        .with(PAGE_PARAMS)
+        .answers(Answer::Page("Suppression"))
+        .refuses(&[Code::CursorInvalid]),
         Route::new(
             Verb::Delete,
             "/v1/suppressions",
@@ -274,7 +284,7 @@ fn operations() -> Vec<Route> {
             || delete(actions::lift_suppression),
         )
         .with(SUPPRESSION_PARAMS)
-        .refuses(&[Code::SuppressionNotFound, Code::InvalidRequest]),
+        .refuses(&[Code::SuppressionNotFound]),
     ]
 }
 
@@ -285,9 +295,13 @@ fn administration() -> Vec<Route> {
             .takes("NewKey", true)
             .answers(Answer::One(201, "MadeKey"))
             .refuses(&[Code::NameTaken]),
-        Route::new(Verb::Get, "/v1/keys", Access::Key(Admin), "List keys, without their secrets", || {
-            get(keys::list)
-        })
+        Route::new(
+            Verb::Get,
+            "/v1/keys",
+            Access::Key(Admin),
+            "List keys, without their secrets, 10,000 at most",
+            || get(keys::list),
+        )
         .answers(Answer::Page("Key")),
         Route::new(Verb::Delete, "/v1/keys/{id}", Access::Key(Admin), "Revoke a key, at once", || {
             delete(keys::revoke)
@@ -309,7 +323,7 @@ fn about() -> Vec<Route> {
             Verb::Get,
             "/metrics",
             Access::ReadOrLocal,
-            "Figures for a monitoring system; without a key from this machine, unless through a proxy",
+            "Figures for a monitoring system; from this machine without a key",
             || get(metrics::scrape),
         )
         .answers(Answer::Text("application/openmetrics-text")),
@@ -343,9 +357,14 @@ const LIST_PARAMS: &[Param] = &[
     query_param("since", "Only accepted at or after this RFC 3339 time."),
     query_param("until", "Only accepted before this RFC 3339 time."),
     query_param("stuck", "`true`: only pending or retrying ones that are older than the configured age."),
-    query_param("cursor", "The `next` of the page before."),
-    query_param("limit", "Items of a page, 1 to 500; 100 if it is not given."),
+    CURSOR,
+    LIMIT,
 ];
+
+const PAGE_PARAMS: &[Param] = &[CURSOR, LIMIT];
+
+const CURSOR: Param = query_param("cursor", "The `next` of the page before.");
+const LIMIT: Param = query_param("limit", "Items of a page, 1 to 500; 100 if it is not given.");
 
 const SUPPRESSION_PARAMS: &[Param] = &[
     Param { required: true, ..query_param("channel", "The channel.") },

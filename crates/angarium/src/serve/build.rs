@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use angarium_channels::webhook::{SigningSecret, WebhookAdapter, WebhookChannel};
-use angarium_egress::{Client, Guard, Options, roots_from_pem};
+use angarium_egress::{Client, Options, roots_from_pem};
 use angarium_engine::catalog::{Catalog, List};
 use angarium_engine::registry::Registry;
 
@@ -43,10 +43,7 @@ pub(super) fn adapters(config: &Config) -> Result<Registry, StartError> {
 
 fn client(config: &Config) -> Result<Client, StartError> {
     let security = &config.security;
-    let guard = Guard::public_only()
-        .allowing(security.allow_private_addresses.clone())
-        .plain_http(security.allow_plain_http);
-    let mut options = Options::new(guard);
+    let mut options = Options::new(security.guard());
     if let Some(file) = &security.ca_file {
         let wrong = |error: &dyn std::fmt::Display| {
             StartError::Setting(format!("ca_file {}: {error}", file.display()))

@@ -127,7 +127,13 @@ async fn suppressions() {
     let claim = server.claim().await.remove(0);
     let now = server.app.clock.now();
     let error = LastError { class: FailureClass::PermanentRecipient, detail: "410".to_owned() };
-    let address = Address::parse(ChannelKind::Webhook, "https://example.com/x").unwrap();
+    let suppressed = |address: &str| ScopeChange {
+        scope: Beyond::SuppressAddress,
+        lane: angarium_store::ScopedLane::Key(claim.lane),
+        channel: claim.channel.clone(),
+        address: Some(Address::parse(ChannelKind::Webhook, address).unwrap().as_str().to_owned()),
+        reason: "410 Gone".to_owned(),
+    };
     let settlement = Settlement {
         key: claim.key,
         id: claim.id,
@@ -137,21 +143,21 @@ async fn suppressions() {
         state: State::Parked { at: now, error },
         progress: claim.progress,
         provider_message_id: None,
-        scopes: vec![ScopeChange {
-            scope: Beyond::SuppressAddress,
-            lane: angarium_store::ScopedLane::Key(claim.lane),
-            channel: claim.channel.clone(),
-            address: Some(address.as_str().to_owned()),
-            reason: "410 Gone".to_owned(),
-        }],
+        scopes: vec![suppressed("https://example.com/z"), suppressed("https://example.com/x")],
     };
     server.app.store.settle(vec![settlement]).await.unwrap();
     server.clock.advance(Duration::from_secs(1));
     let path = "/v1/suppressions";
     let listed = server.get(path).await.json();
     let entry =
-        json!({"channel": "hooks", "address": "https://example.com/x", "reason": "410 Gone", "since": now});
-    assert_eq!(listed, json!({"items": [entry], "next": null}));
+        |address: &str| json!({"channel": "hooks", "address": address, "reason": "410 Gone", "since": now});
+    let (first, last) = (entry("https://example.com/x"), entry("https://example.com/z"));
+    assert_eq!(listed, json!({"items": [first, last], "next": null}));
+    let page = server.get(&format!("{path}?limit=1")).await.json();
+    assert_eq!(page["items"], json!([first]));
+    let rest = format!("{path}?limit=1&cursor={}", page["next"].as_str().unwrap());
+    assert_eq!(server.get(&rest).await.json(), json!({"items": [last], "next": null}));
+    assert_eq!(server.get(&format!("{path}?cursor=x")).await.code(), "cursor_invalid");
     for (query, status) in [
         ("", 422),
         ("?channel=hooks", 422),
@@ -166,7 +172,7 @@ async fn suppressions() {
             "{query}"
         );
     }
-    assert_eq!(server.get(path).await.json()["items"], json!([]));
+    assert_eq!(server.get(path).await.json()["items"], json!([last]));
     for query in ["?channel=hooks&address=a%00b", "?channel=hooks&address=", "?channel=hooks"] {
         let reply = server.ask("DELETE", &format!("{path}{query}")).await_reply().await;
         assert_eq!((reply.status, reply.fields()), (422, vec!["address".to_owned()]), "{query}");

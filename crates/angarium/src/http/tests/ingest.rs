@@ -133,6 +133,8 @@ async fn c007_in4_to_in9_ambiguous_json() {
         let start: String = text.chars().take(30).collect();
         assert_eq!((reply.status, reply.code().as_str()), (400, code), "{start}");
     }
+    let told = server.ask("POST", ONE).text(&deep(64)).await_reply().await.json();
+    assert_eq!(told["detail"], "nested more than 64 deep");
     let reply = server.ask("POST", ONE).text(&deep(63)).await_reply().await;
     assert_eq!(reply.status, 202, "{}", reply.body);
     let mut not_utf8 = server.ask("POST", ONE).text("{}");

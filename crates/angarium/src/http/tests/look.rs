@@ -204,6 +204,38 @@ async fn paging() {
     }
 }
 
+/// Attempts are paged in order; the cursor of another listing is refused.
+#[tokio::test]
+async fn pages_of_attempts() {
+    let server = Server::start().await;
+    let id = server.accept(&body("s")).await;
+    server.accept(&body("other")).await;
+    for _ in 0..5 {
+        server.attempt(Some(FailureClass::Transient)).await;
+        server.clock.advance(Duration::from_secs(60));
+    }
+    let path = format!("{ONE}/{id}/attempts");
+    let (mut numbers, mut pages, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let page = server.get(&format!("{path}?limit=2{cursor}")).await.json();
+        let items = page["items"].as_array().unwrap();
+        numbers.extend(items.iter().map(|item| item["number"].as_i64().unwrap()));
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!((numbers, pages), (vec![1, 2, 3, 4, 5], 3));
+    assert_eq!(server.get(&format!("{path}?limit=5")).await.json()["next"], Value::Null);
+    let foreign = server.get(&format!("{ONE}?limit=1")).await.json()["next"].as_str().unwrap().to_owned();
+    for cursor in [foreign.as_str(), "x"] {
+        let reply = server.get(&format!("{path}?cursor={cursor}")).await;
+        assert_eq!((reply.status, reply.code().as_str()), (400, "cursor_invalid"), "{cursor}");
+    }
+    assert_eq!(server.get(&format!("{path}?limit=501")).await.fields(), ["limit"]);
+}
+
 /// OB-18, OB-19: the figures, of everything, of each site and of each node.
 #[tokio::test]
 async fn figures() {

@@ -9,6 +9,7 @@ mod batch;
 mod document;
 mod ingest;
 mod look;
+mod room;
 mod wire;
 
 use std::future::Future;
@@ -269,7 +270,10 @@ impl Ask {
     }
 
     async fn await_reply(self) -> Reply {
-        let mut head = format!("{} {} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n", self.method, self.path);
+        let mut head = format!("{} {} HTTP/1.1\r\nconnection: close\r\n", self.method, self.path);
+        if !self.headers.iter().any(|(name, _)| name == "host") {
+            head.push_str("host: localhost\r\n");
+        }
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
