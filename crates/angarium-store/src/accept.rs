@@ -36,8 +36,9 @@ const INSERT_CONTENT: &str = "INSERT INTO contents (key, subject, body, data) VA
 
 const INSERT_NOTIFICATION: &str = "INSERT INTO notifications
     (key, id, status, route, kind, channel, list, address, lane, site, instance, script, node, due_at,
-     generation, attempts, budget_used, retry_count, interruptions, resolved, facts, audited, enqueued_at, created_at)
-    VALUES ($1, $2, 'pending', 'direct', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 0, 0, 0, 0, 0, 0, 1, 1, $13, $12)";
+     generation, attempts, budget_used, retry_count, interruptions, resolved, facts, audited, enqueued_at, created_at,
+     accepted_by)
+    VALUES ($1, $2, 'pending', 'direct', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 0, 0, 0, 0, 0, 0, 1, 1, $13, $12, $14)";
 
 impl Op for Accept {
     type Output = Accepted;
@@ -63,7 +64,7 @@ impl Op for Accept {
                 Ok(acceptance) => acceptance,
             };
             if matches!(acceptance, Acceptance::Accepted { duplicate: false, .. }) {
-                facts.push(Fact::accepted(*key, item.id, self.now));
+                facts.push(Fact::accepted(*key, item.id, item.accepted_by.as_str(), self.now));
             }
             results.push(acceptance);
         }
@@ -156,6 +157,7 @@ async fn insert(
         node.as_deref(),
         now,
         item.enqueued_at,
+        item.accepted_by.as_str(),
     ];
     tx.execute(INSERT_NOTIFICATION, row).await.map(drop)
 }

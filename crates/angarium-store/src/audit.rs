@@ -32,8 +32,8 @@ pub(crate) struct Fact {
 }
 
 impl Fact {
-    pub(crate) fn accepted(key: Key, id: NotificationId, at: Timestamp) -> Self {
-        let actor = Actor::system().as_str().to_owned();
+    pub(crate) fn accepted(key: Key, id: NotificationId, actor: &str, at: Timestamp) -> Self {
+        let actor = actor.to_owned();
         Fact { key, id, kind: "accepted", which: String::new(), actor, at, detail: serde_json::json!({}) }
     }
 
@@ -127,7 +127,8 @@ pub(crate) struct Reemit {
     pub(crate) limit: i64,
 }
 
-const BEHIND: &str = "SELECT key, id, created_at FROM notifications WHERE audited <> facts LIMIT $1";
+const BEHIND: &str =
+    "SELECT key, id, accepted_by, created_at FROM notifications WHERE audited <> facts LIMIT $1";
 const ATTEMPTS: &str = "SELECT number, ended_at, result, class, detail, status_code, led_to, late FROM attempts WHERE notification = $1";
 const ACTIONS: &str = "SELECT key, action, actor, reason, at, led_to FROM actions WHERE notification = $1";
 const CAUGHT_UP: &str = "UPDATE notifications SET audited = facts WHERE key = $1";
@@ -138,14 +139,14 @@ impl Op for Reemit {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<usize> {
         let behind = tx
             .query(BEHIND, params![self.limit], |row| {
-                Ok((Key(row.int(0)?), NotificationId::from(row.uuid(1)?), row.time(2)?))
+                Ok((Key(row.int(0)?), NotificationId::from(row.uuid(1)?), row.text(2)?, row.time(3)?))
             })
             .await?;
         let mut whole = 0;
         let mut last_error = None;
-        for (key, id, created_at) in &behind {
+        for (key, id, by, created_at) in &behind {
             tx.savepoint().await?;
-            let made_up = make_up(tx, *key, *id, *created_at).await;
+            let made_up = make_up(tx, *key, *id, by, *created_at).await;
             match tx.close_savepoint(made_up).await? {
                 Ok(()) => whole += 1,
                 Err(error) => last_error = Some(error),
@@ -158,8 +159,14 @@ impl Op for Reemit {
     }
 }
 
-async fn make_up(tx: &mut Tx<'_>, key: Key, id: NotificationId, created_at: Timestamp) -> Result<()> {
-    let facts = all_facts(tx, key, id, created_at).await?;
+async fn make_up(
+    tx: &mut Tx<'_>,
+    key: Key,
+    id: NotificationId,
+    by: &str,
+    created_at: Timestamp,
+) -> Result<()> {
+    let facts = all_facts(tx, key, id, by, created_at).await?;
     insert_all(tx, &facts).await?;
     tx.execute(CAUGHT_UP, params![key.0]).await.map(drop)
 }
@@ -168,9 +175,10 @@ async fn all_facts(
     tx: &mut Tx<'_>,
     key: Key,
     id: NotificationId,
+    by: &str,
     created_at: Timestamp,
 ) -> Result<Vec<Fact>> {
-    let mut facts = vec![Fact::accepted(key, id, created_at)];
+    let mut facts = vec![Fact::accepted(key, id, by, created_at)];
     let attempts = tx.query(ATTEMPTS, params![key.0], |row| facts_of_attempt(key, id, row)).await?;
     facts.extend(attempts.into_iter().flatten());
     let actions =

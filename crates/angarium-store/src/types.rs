@@ -58,6 +58,8 @@ pub struct NewNotification {
     pub provenance: Provenance,
     /// When the producer made it.
     pub enqueued_at: Option<Timestamp>,
+    /// Who hands it in.
+    pub accepted_by: Actor,
 }
 
 impl NewNotification {

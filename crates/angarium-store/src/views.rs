@@ -53,8 +53,7 @@ pub(crate) struct Get {
 }
 
 const LAST_RESPONSE: &str =
-    "SELECT response_excerpt FROM attempts WHERE notification = $1 AND response_excerpt IS NOT NULL
-    ORDER BY number DESC LIMIT 1";
+    "SELECT response_excerpt FROM attempts WHERE notification = $1 ORDER BY number DESC LIMIT 1";
 
 impl Op for Get {
     type Output = Option<View>;
@@ -66,7 +65,8 @@ impl Op for Get {
         if resolved {
             view.targets = targets_of(tx, view.key).await?;
         }
-        view.provider_response = tx.query_opt(LAST_RESPONSE, params![view.key.0], |row| row.text(0)).await?;
+        view.provider_response =
+            tx.query_opt(LAST_RESPONSE, params![view.key.0], |row| row.opt_text(0)).await?.flatten();
         Ok(Some(view))
     }
 }

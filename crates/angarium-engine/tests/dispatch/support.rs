@@ -284,6 +284,7 @@ impl World {
             data: None,
             provenance: Provenance::default(),
             enqueued_at: None,
+            accepted_by: Actor::system(),
         };
         self.store.accept(vec![notification], self.clock.now()).await.unwrap();
     }

@@ -33,6 +33,7 @@ CREATE TABLE notifications (
     provider_message_id TEXT,
     facts               BIGINT  NOT NULL,   -- things that happened to this row and belong in the audit trail
     audited             BIGINT  NOT NULL,   -- how many of them stand there
+    accepted_by         TEXT    NOT NULL,   -- who handed it in
     enqueued_at         BIGINT,
     created_at          BIGINT  NOT NULL,
     last_attempt_at     BIGINT,

@@ -23,7 +23,7 @@ pub(crate) async fn the_trail_tells_the_whole_story(db: Database) {
     db.act(&alarm, Action::Discard, at(5)).await;
     let trail = db.store.audit(alarm.id()).await.unwrap();
     let expected = [
-        ("accepted", "system"),
+        ("accepted", "key:erp"),
         ("attempt", "system"),
         ("attempt", "system"),
         ("terminal", "system"),
@@ -65,7 +65,10 @@ pub(crate) async fn a_failed_audit_write_changes_no_outcome_and_is_made_up_for(d
     let (told, made_up) =
         (db.store.audit(whole.id()).await.unwrap(), db.store.audit(broken.id()).await.unwrap());
     let story = |trail: &[AuditView]| {
-        trail.iter().map(|entry| (entry.kind.clone(), entry.at, entry.detail.clone())).collect::<Vec<_>>()
+        trail
+            .iter()
+            .map(|entry| (entry.kind.clone(), entry.actor.clone(), entry.at, entry.detail.clone()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(story(&made_up), story(&told), "what is made up for is what would have been written");
     db.tamper("UPDATE notifications SET audited = 0");

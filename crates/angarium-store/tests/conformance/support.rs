@@ -174,6 +174,9 @@ impl Note {
             data: Some(r#"{"n": 1.50}"#.into()),
             provenance: self.from.clone(),
             enqueued_at: None,
+            accepted_by: angarium_domain::text::Actor::key(
+                &angarium_domain::text::KeyName::parse("erp").unwrap(),
+            ),
         }
     }
 }

@@ -227,6 +227,9 @@ fn attempt(value: &Value) -> Vec<String> {
     row.extend(
         ["duration_ms", "node", "result", "class", "status_code", "detail"].map(|key| text(value, &[key])),
     );
+    if let (true, Some(detail)) = (value["duplicate_risk"] == true, row.last_mut()) {
+        *detail = format!("in doubt, the receiver may have it: {detail}");
+    }
     row
 }
 

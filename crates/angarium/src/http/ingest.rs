@@ -9,7 +9,7 @@ use angarium_domain::content::{ContentHash, Recipient};
 use angarium_domain::id::NotificationId;
 use angarium_domain::json;
 use angarium_domain::text::{
-    Body, ChannelName, KeyName, ListName, Provenance, SourceName, Subject, one_line,
+    Actor, Body, ChannelName, KeyName, ListName, Provenance, SourceName, Subject, one_line,
 };
 use angarium_domain::time::ManualClock;
 use angarium_store::{Acceptance, NewNotification};
@@ -182,6 +182,7 @@ fn refused(app: &App, asked: &Asked, problem: &Problem) -> BatchResult {
 
 /// Where the id of a notification comes from that names none itself.
 struct Ids {
+    actor: Actor,
     caller: KeyName,
     path: &'static str,
     key: Option<String>,
@@ -199,7 +200,7 @@ impl Ids {
             }
             _ => return Err(Problem::plain(Code::IdempotencyKeyInvalid)),
         };
-        Ok(Ids { caller: caller.name.clone(), path, key })
+        Ok(Ids { actor: caller.actor(), caller: caller.name.clone(), path, key })
     }
 
     /// The id derived from the key, which does not depend on anything in the body.
@@ -261,6 +262,11 @@ fn read_batch<'a>(app: &App, bytes: &'a [u8]) -> Result<Vec<&'a RawValue>, Probl
         let detail = format!("the bytes are not UTF-8 from offset {}", error.valid_up_to());
         Problem::new(Code::JsonInvalid, detail)
     })?;
+    // What is derived for the envelope would take an array of its members as well.
+    if text.trim_start().starts_with('[') {
+        let detail = "a JSON object with the member \"notifications\" is needed, not the array itself";
+        return Err(Problem::new(Code::InvalidRequest, detail));
+    }
     let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| {
         let detail = error.to_string();
         let code = match error.classify() {
@@ -270,10 +276,6 @@ fn read_batch<'a>(app: &App, bytes: &'a [u8]) -> Result<Vec<&'a RawValue>, Probl
         };
         Problem::new(code, one_line(&detail, DETAIL_CHARS))
     })?;
-    // What is derived for the envelope would take an array of its members as well.
-    if text.trim_start().starts_with('[') {
-        return Err(Problem::new(Code::InvalidRequest, "a JSON object is needed"));
-    }
     let Items { kept, count } = envelope.notifications;
     let limit = app.limits.batch_items.min(MOST_ITEMS);
     if count > limit {
@@ -346,6 +348,7 @@ fn read(
         data: data.map(|raw| raw.get().to_owned()),
         provenance,
         enqueued_at,
+        accepted_by: ids.actor.clone(),
     };
     Ok((notification, derived.is_some()))
 }

@@ -32,7 +32,7 @@ async fn retry_starts_a_fresh_budget() {
         .map(|entry| (entry["kind"].as_str().unwrap(), entry["actor"].as_str().unwrap()))
         .collect();
     let expected = [
-        ("accepted", "system"),
+        ("accepted", "key:admin"),
         ("attempt", "system"),
         ("terminal", "system"),
         ("submitted", "key:admin"),

@@ -91,7 +91,7 @@ async fn the_life_of_a_notification() {
     assert_eq!(kinds, ["accepted", "attempt", "attempt", "terminal"]);
     let members: Vec<_> = audit["items"][0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(members, ["actor", "at", "detail", "event_id", "kind"]);
-    assert_eq!((&audit["items"][0]["actor"], &audit["items"][0]["detail"]), (&json!("system"), &json!({})));
+    assert_eq!((&audit["items"][0]["actor"], &audit["items"][0]["detail"]), (&json!("key:root"), &json!({})));
 }
 
 /// What is not there is not found, whatever its id looks like.
