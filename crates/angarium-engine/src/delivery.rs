@@ -166,32 +166,20 @@ impl Context {
             address: (follows.scope == Scope::SuppressAddress).then(|| address.as_str().to_owned()),
             reason: error.as_ref().map(|error| error.detail.clone()).unwrap_or_default(),
         };
+        let state = claim.state.clone().after(&follows.next, error, now).ok()?;
+        let progress = claim.progress.after(&follows.next, class);
         Some(Settlement {
-            key: claim.key,
-            id: claim.id,
-            generation: claim.generation,
-            lease_ended_by: None,
             attempt: Some(attempt),
-            state: claim.state.clone().after(&follows.next, error, now).ok()?,
-            progress: claim.progress.after(&follows.next, class),
             provider_message_id,
             scopes: vec![scope],
+            ..Settlement::of(claim, state, progress)
         })
     }
 
     /// Parked before anything was tried: no attempt, no budget.
     fn without_a_try(&self, claim: &Claim, error: LastError) -> Option<Settlement> {
-        Some(Settlement {
-            key: claim.key,
-            id: claim.id,
-            generation: claim.generation,
-            lease_ended_by: None,
-            attempt: None,
-            state: claim.state.clone().park(self.clock.now(), error).ok()?,
-            progress: claim.progress,
-            provider_message_id: None,
-            scopes: Vec::new(),
-        })
+        let state = claim.state.clone().park(self.clock.now(), error).ok()?;
+        Some(Settlement::of(claim, state, claim.progress))
     }
 
     /// The channel, if it is configured, switched on, and there is an adapter for its kind (OB-08).

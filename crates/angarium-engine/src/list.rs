@@ -360,15 +360,10 @@ impl Round {
             ..record(&outcome, started_at, now, &context.node)
         };
         Ok(Settlement {
-            key: claim.key,
-            id: claim.id,
-            generation: claim.generation,
-            lease_ended_by: None,
             attempt: (!self.told.is_empty()).then_some(attempt),
-            state,
-            progress,
             provider_message_id: self.provider_message_id,
             scopes: self.scopes,
+            ..Settlement::of(claim, state, progress)
         })
     }
 }

@@ -47,11 +47,9 @@ fn interrupted(
     let judged = Outcome::Failed(Failure { duplicate_risk: on_wire, ..failure.clone() });
     let next = decide(&judged, claim.progress, &rules, now, context.chance.as_ref()).next;
     let error = (next == Next::Park).then(|| failure.as_last_error());
-    let state = claim.state.after(&next, error, now).ok()?;
+    let progress = claim.progress.after(&next, Some(FailureClass::Interrupted));
+    let state = claim.state.clone().after(&next, error, now).ok()?;
     Some(Settlement {
-        key: claim.key,
-        id: claim.id,
-        generation: claim.generation,
         lease_ended_by: Some(ended_by),
         attempt: Some(AttemptRecord {
             started_at: claimed_at,
@@ -65,9 +63,6 @@ fn interrupted(
             response_excerpt: None,
             targets: None,
         }),
-        state,
-        progress: claim.progress.after(&next, Some(FailureClass::Interrupted)),
-        provider_message_id: None,
-        scopes: Vec::new(),
+        ..Settlement::of(&claim, state, progress)
     })
 }

@@ -257,6 +257,24 @@ pub struct Settlement {
     pub scopes: Vec<ScopeChange>,
 }
 
+impl Settlement {
+    /// What settles `claim` with this state and these counters, and nothing more: no attempt, no consequence
+    /// beyond the row.
+    pub fn of(claim: &Claim, state: State, progress: Progress) -> Self {
+        Settlement {
+            key: claim.key,
+            id: claim.id,
+            generation: claim.generation,
+            lease_ended_by: None,
+            attempt: None,
+            state,
+            progress,
+            provider_message_id: None,
+            scopes: Vec::new(),
+        }
+    }
+}
+
 /// Which lane a change is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScopedLane {

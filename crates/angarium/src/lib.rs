@@ -1,4 +1,4 @@
-//! The parts of the binary `angarium` that tests use as well: its configuration and its command line.
+//! The parts of the binary `angarium`: configuration, command line, HTTP API, the server's life, and the demo.
 
 pub mod cli;
 pub mod config;
