@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::address::Address;
 use crate::channel::ChannelKind;
@@ -11,6 +12,7 @@ use crate::id::NotificationId;
 use crate::outcome::Outcome;
 use crate::text::ChannelName;
 use crate::time::Timestamp;
+use crate::transcript::Transcript;
 
 /// One message as it is to be sent. The same on every attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct Delivery {
     pub addresses: Vec<Address>,
     /// When this attempt began.
     pub attempted_at: Timestamp,
+    /// Where the conversation is written down, if somebody wants to see it.
+    pub transcript: Option<Arc<Transcript>>,
 }
 
 /// A future that an adapter returns.
@@ -55,7 +59,13 @@ pub trait Adapter: Send + Sync {
         1
     }
 
-    /// Sends, and reports one outcome for each address, in order. May take as long as the channel's timeout
-    /// allows and no longer; being dropped at any point must be safe.
+    /// The longest that sending this may take on a channel with this `timeout`; whoever takes longer is cut off.
+    fn longest(&self, delivery: &Delivery, timeout: Duration) -> Duration {
+        let _the_same_for_all = delivery;
+        timeout
+    }
+
+    /// Sends, and reports one outcome for each address, in order. Takes no longer than [`Self::longest`]; being
+    /// dropped at any point must be safe.
     fn send<'a>(&'a self, delivery: &'a Delivery) -> Sending<'a>;
 }

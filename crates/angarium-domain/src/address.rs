@@ -1,11 +1,14 @@
 //! Addresses: what a kind of channel delivers to, parsed at the edge.
 //!
 //! For a webhook that is a URL. Only its form is judged here; whether the host behind it may be reached is
-//! decided by the address guard each time it is dialled, because names change their meaning.
+//! decided by the address guard each time it is dialled, because names change their meaning. For e-mail it is
+//! `local@domain`: the domain in lower case and in A-labels, the local part as it was written. Quoted local
+//! parts and address literals are refused: nothing that runs an alarm list needs them, and they are the usual
+//! disguise.
 
 use std::fmt;
 
-use url::Url;
+use url::{Host, Url};
 
 use crate::channel::ChannelKind;
 use crate::limits::ADDRESS_BYTES;
@@ -38,6 +41,9 @@ pub enum AddressError {
     /// A port on which something other than HTTP is known to listen.
     #[error("names a port that no webhook listens on")]
     Port,
+    /// Not `local@domain`.
+    #[error("is not an e-mail address such as ops@example.com")]
+    NotAMailbox,
 }
 
 /// Ports of services that an HTTP request must never be tricked into talking to.
@@ -55,6 +61,7 @@ impl Address {
         }
         match kind {
             ChannelKind::Webhook => Address::url(text),
+            ChannelKind::Email => Address::mailbox(text),
             _ => Ok(Address { text: text.to_owned(), receiver: text.to_owned() }),
         }
     }
@@ -80,6 +87,19 @@ impl Address {
         if text.len() > ADDRESS_BYTES { Err(AddressError::Length) } else { Ok(Address { text, receiver }) }
     }
 
+    fn mailbox(text: &str) -> Result<Self, AddressError> {
+        let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotAMailbox)?;
+        let dot_atom = local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext));
+        if !dot_atom || local.len() > LOCAL_PART_BYTES {
+            return Err(AddressError::NotAMailbox);
+        }
+        let domain = mail_domain(domain).ok_or(AddressError::NotAMailbox)?;
+        if local.len() + 1 + domain.len() > MAILBOX_BYTES {
+            return Err(AddressError::Length);
+        }
+        Ok(Address { text: format!("{local}@{domain}"), receiver: domain })
+    }
+
     /// An address as it was stored; it was parsed when it came in.
     pub fn stored(kind: ChannelKind, text: String) -> Self {
         // A receiver is shown; a whole URL, which may hold secrets, must never stand in its place.
@@ -91,10 +111,35 @@ impl Address {
         &self.text
     }
 
-    /// Who is behind the address, for fairness and limits: host and port of a webhook.
+    /// Who is behind the address, for fairness and limits: host and port of a webhook, the domain of a mailbox.
     pub fn receiver(&self) -> &str {
         &self.receiver
     }
+}
+
+/// The longest local part, and the longest mailbox that fits into a path (RFC 5321, 4.5.3.1).
+const LOCAL_PART_BYTES: usize = 64;
+const MAILBOX_BYTES: usize = 254;
+
+/// What may stand in a local part without quotes (RFC 5322, 3.2.3; RFC 6532, 3.2).
+fn is_atext(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii()
+}
+
+/// A domain in lower case and A-labels; none if it is no name that mail can go to.
+fn mail_domain(text: &str) -> Option<String> {
+    // The parser of hosts would undo percent-encoding, and takes more than names.
+    if text.contains(['%', '[', ']', ':']) {
+        return None;
+    }
+    let Ok(Host::Domain(domain)) = Host::parse(text) else { return None };
+    let label = |label: &str| {
+        let edges = label.starts_with('-') || label.ends_with('-');
+        (1..=63).contains(&label.len())
+            && !edges
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    };
+    domain.split('.').all(label).then_some(domain)
 }
 
 impl fmt::Display for Address {
@@ -142,5 +187,62 @@ mod tests {
             "5,400 bytes encoded"
         );
         assert!(webhook(&format!("https://h/{}", "é".repeat(300))).is_ok());
+    }
+
+    fn mailbox(text: &str) -> Result<Address, AddressError> {
+        Address::parse(ChannelKind::Email, text)
+    }
+
+    /// C090: an international domain is translated, a local part stays as it is.
+    #[test]
+    fn c090_a_mailbox_in_normal_form() {
+        for (text, normal, receiver) in [
+            ("Ops@Example.COM", "Ops@example.com", "example.com"),
+            ("ops@bücher.example", "ops@xn--bcher-kva.example", "xn--bcher-kva.example"),
+            ("jörg@example.com", "jörg@example.com", "example.com"),
+            ("a.b+c/d=e@x-y.example", "a.b+c/d=e@x-y.example", "x-y.example"),
+            ("root@localhost", "root@localhost", "localhost"),
+        ] {
+            let address = mailbox(text).unwrap();
+            assert_eq!((address.as_str(), address.receiver()), (normal, receiver));
+        }
+    }
+
+    #[test]
+    fn what_is_no_mailbox_is_refused() {
+        for text in [
+            "ops",
+            "@example.com",
+            "ops@",
+            "a@b@c",
+            ".a@example.com",
+            "a.@example.com",
+            "a..b@example.com",
+            "<script>@example.com",
+            "a@example.com>",
+            "a,b@example.com",
+            "\"a\"@example.com",
+            "user@[127.0.0.1]",
+            "user@127.0.0.1",
+            "user@127.1",
+            "user@[IPv6:::1]",
+            "a@example..com",
+            "a@.example.com",
+            "a@example.com.",
+            "a@-example.com",
+            "a@ex%61mple.com",
+            "a@exa_mple!.com",
+        ] {
+            assert_eq!(mailbox(text), Err(AddressError::NotAMailbox), "{text}");
+        }
+        for text in
+            ["a b@example.com", "a@example.com\r\nRCPT TO:<x@y>", "a\0@example.com", "a\\@example.com"]
+        {
+            assert_eq!(mailbox(text), Err(AddressError::Unclean), "{text:?}");
+        }
+        assert!(mailbox(&format!("{}@example.com", "x".repeat(64))).is_ok());
+        assert_eq!(mailbox(&format!("{}@example.com", "x".repeat(65))), Err(AddressError::NotAMailbox));
+        let long = [["x"; 60].concat(), ["y"; 60].concat(), ["z"; 60].concat(), ["w"; 60].concat()].join(".");
+        assert_eq!(mailbox(&format!("{}@{long}", "x".repeat(20))), Err(AddressError::Length));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | class | this row | its scope |
 //! | --- | --- | --- |
-//! | transient | tried again by policy, else parked | the lane slows down |
+//! | transient | tried again by policy, else parked | the lane slows down, or the whole channel waits a little |
 //! | rate_limited | tried again at the receiver's hint, no budget used | the lane (or channel) waits |
 //! | permanent_recipient | parked | the address is suppressed if it opted out |
 //! | permanent_message | parked | nothing |
@@ -108,6 +108,8 @@ pub struct Disposition {
 
 /// The least wait after a rate limit that names none.
 pub const RATE_LIMIT_WAIT: Duration = Duration::from_secs(5);
+/// How long the other deliveries of a channel are held back at most while what they all go through has trouble.
+pub const TROUBLE_WAIT: Duration = Duration::from_secs(15);
 /// How long a suspended channel is left alone before one delivery probes it.
 pub const SUSPENSION: Duration = Duration::from_secs(300);
 
@@ -125,7 +127,7 @@ pub fn decide(
     };
     let wait = rules.retry.wait(progress.retry_count, chance);
     let (next, scope) = match failure.class {
-        FailureClass::Transient => (by_policy(progress, rules, now, chance), Scope::SlowLane),
+        FailureClass::Transient => transient(failure, progress, rules, now, chance),
         FailureClass::RateLimited => rate_limited(failure, rules, wait, now),
         FailureClass::PermanentRecipient if failure.suppress => (Next::Park, Scope::SuppressAddress),
         FailureClass::PermanentRecipient | FailureClass::PermanentMessage => (Next::Park, Scope::Unchanged),
@@ -175,6 +177,25 @@ fn by_policy(progress: Progress, rules: &Rules, now: Timestamp, chance: &dyn Cha
         return Next::Park;
     }
     Next::Retry { due: now.plus(rules.retry.wait(progress.budget_used, chance)), charged: true }
+}
+
+/// A receiver that is busy may be known to stay so for a while. Trouble with what all deliveries of a channel go
+/// through holds the others back a little, lest each of them uses up its retries on it.
+fn transient(
+    failure: &Failure,
+    progress: Progress,
+    rules: &Rules,
+    now: Timestamp,
+    chance: &dyn Chance,
+) -> (Next, Scope) {
+    let mut next = by_policy(progress, rules, now, chance);
+    if let (Next::Retry { due, .. }, Some(least)) = (&mut next, failure.retry_after) {
+        *due = (*due).max(now.plus(least));
+    }
+    let held_back = rules.retry.wait(progress.budget_used, chance).min(TROUBLE_WAIT);
+    let scope =
+        if failure.whole_channel { Scope::ChannelWaits(now.plus(held_back)) } else { Scope::SlowLane };
+    (next, scope)
 }
 
 fn rate_limited(failure: &Failure, rules: &Rules, wait: Duration, now: Timestamp) -> (Next, Scope) {
@@ -294,6 +315,31 @@ mod tests {
         let quick = Rules { retry: RetryPolicy::fixed(Duration::from_secs(1), 3), ..rules() };
         let unhinted = decided(fail(FailureClass::RateLimited), Progress::default(), &quick).0;
         assert_eq!(unhinted, Next::Retry { due: after(5), charged: false });
+    }
+
+    #[test]
+    fn trouble_of_the_whole_channel_holds_the_others_back_a_little() {
+        let down = Failure { whole_channel: true, ..fail(FailureClass::Transient) };
+        let retry = |seconds| Next::Retry { due: after(seconds), charged: true };
+        assert_eq!(fresh(down.clone()), (retry(25), Scope::ChannelWaits(after(15))));
+        let quick = Rules { retry: RetryPolicy::fixed(Duration::from_secs(1), 3), ..rules() };
+        let decided = decided(down, Progress::default(), &quick);
+        assert_eq!(decided, (retry(1), Scope::ChannelWaits(after(1))));
+    }
+
+    /// C095: a receiver that is known to stay busy for a while is left alone for at least that long.
+    #[test]
+    fn c095_a_least_wait_is_heeded() {
+        let busy = |seconds| Failure {
+            retry_after: Some(Duration::from_secs(seconds)),
+            ..fail(FailureClass::Transient)
+        };
+        for (least, wait) in [(300, 300), (5, 25)] {
+            let expected = (Next::Retry { due: after(wait), charged: true }, Scope::SlowLane);
+            assert_eq!(fresh(busy(least)), expected);
+        }
+        let exhausted = Progress { budget_used: 7, ..Progress::default() };
+        assert_eq!(decided(busy(300), exhausted, &rules()).0, Next::Park);
     }
 
     #[test]

@@ -22,3 +22,4 @@ pub mod state;
 pub mod targets;
 pub mod text;
 pub mod time;
+pub mod transcript;

@@ -83,9 +83,10 @@ pub struct Failure {
     pub status_code: Option<u16>,
     /// The request left in full and no answer came: the receiver may have the message.
     pub duplicate_risk: bool,
-    /// How long the receiver asked us to wait, already clamped.
+    /// How long the receiver asked us to wait, already clamped. Where it is merely busy, the least wait that makes
+    /// sense.
     pub retry_after: Option<Duration>,
-    /// A rate limit that holds for the whole channel, not for this receiver alone.
+    /// The trouble, or the rate limit, is the whole channel's and not this receiver's alone.
     pub whole_channel: bool,
     /// The receiver does not want messages at this address any more (an opt-out, 410 Gone).
     pub suppress: bool,

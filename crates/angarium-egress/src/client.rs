@@ -112,7 +112,7 @@ impl Client {
             max_idle_per_host,
             read_limit,
         } = options;
-        let dialler = Dialler::new(guard, hosts, extra_roots, connect_timeout)?;
+        let dialler = Dialler::new(guard, hosts, extra_roots, connect_timeout, &[b"http/1.1"])?;
         Ok(Client { dialler, pool: Pool::new(idle_timeout, max_idle_per_host), read_limit })
     }
 

@@ -42,6 +42,11 @@ impl Endpoint {
         let port = url.port_or_known_default().ok_or_else(|| refuse("the URL has no port"))?;
         Ok(Endpoint { host, port, tls, trust })
     }
+
+    /// For another protocol than HTTP, whose own rules say what may be sent before TLS.
+    pub(crate) fn of_stream(host: Host<String>, port: u16, trust: Trust) -> Self {
+        Endpoint { host, port, tls: true, trust }
+    }
 }
 
 /// Makes connections.
@@ -53,22 +58,30 @@ pub(crate) struct Dialler {
 }
 
 impl Dialler {
+    /// A dialler; `protocols` are those that TLS offers to speak (ALPN).
     pub(crate) fn new(
         guard: Guard,
         hosts: HashMap<String, Vec<IpAddr>>,
         extra_roots: Vec<CertificateDer<'static>>,
         connect_timeout: Duration,
+        protocols: &[&[u8]],
     ) -> Result<Self, BadRoot> {
-        let tls = TlsConnector::from(Arc::new(tls_config(extra_roots)?));
+        let tls = TlsConnector::from(Arc::new(tls_config(extra_roots, protocols)?));
         Ok(Dialler { guard, hosts, tls, connect_timeout })
     }
 
-    /// Connects to `endpoint`. Takes as long as it takes; the caller holds the watch.
+    /// Connects to `endpoint`, with TLS where it asks for that. Takes as long as it takes; the caller holds the
+    /// watch.
     pub(crate) async fn dial(&self, endpoint: &Endpoint) -> Result<Box<dyn Stream>, Fault> {
+        let stream = self.open(endpoint).await?;
+        if endpoint.tls { self.secure(endpoint, stream).await } else { Ok(Box::new(stream)) }
+    }
+
+    /// A connection without TLS, for the time being.
+    pub(crate) async fn open(&self, endpoint: &Endpoint) -> Result<TcpStream, Fault> {
         let addresses = self.resolve(endpoint).await?;
         self.vet(endpoint, &addresses)?;
-        let stream = self.connect(&addresses).await?;
-        if endpoint.tls { self.secure(endpoint, stream).await } else { Ok(Box::new(stream)) }
+        self.connect(&addresses).await
     }
 
     async fn resolve(&self, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, Fault> {
@@ -83,11 +96,11 @@ impl Dialler {
             Some(fixed) => fixed.iter().map(|&ip| (ip, port).into()).collect(),
             None => tokio::net::lookup_host((name.as_str(), port))
                 .await
-                .map_err(|error| Fault::unsent(FaultKind::or_local(&error, FaultKind::Dns), error))?
+                .map_err(|error| Fault::resolving(&error))?
                 .collect(),
         };
         if addresses.is_empty() {
-            return Err(Fault::unsent(FaultKind::Dns, "the name has no address"));
+            return Err(Fault::unsent(FaultKind::NoSuchName, "the name has no address"));
         }
         Ok(addresses)
     }
@@ -130,7 +143,12 @@ impl Dialler {
         Err(last)
     }
 
-    async fn secure(&self, endpoint: &Endpoint, stream: TcpStream) -> Result<Box<dyn Stream>, Fault> {
+    /// TLS over `stream`, for the name that was dialled.
+    pub(crate) async fn secure(
+        &self,
+        endpoint: &Endpoint,
+        stream: TcpStream,
+    ) -> Result<Box<dyn Stream>, Fault> {
         let name = match &endpoint.host {
             Host::Ipv4(ip) => ServerName::from(*ip),
             Host::Ipv6(ip) => ServerName::from(*ip),
@@ -140,7 +158,7 @@ impl Dialler {
         };
         match self.tls.connect(name, stream).await {
             Ok(stream) => Ok(Box::new(stream)),
-            Err(error) => Err(Fault::unsent(FaultKind::Tls, error)),
+            Err(error) => Err(Fault::handshake(&error)),
         }
     }
 }
@@ -159,7 +177,10 @@ pub fn roots_from_pem(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, BadRoo
 }
 
 /// Mozilla's roots and `extra_roots`; TLS 1.2 and 1.3; no switch that would make it insecure.
-fn tls_config(extra_roots: Vec<CertificateDer<'static>>) -> Result<ClientConfig, BadRoot> {
+fn tls_config(
+    extra_roots: Vec<CertificateDer<'static>>,
+    protocols: &[&[u8]],
+) -> Result<ClientConfig, BadRoot> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     for root in extra_roots {
         roots.add(root).map_err(|error| BadRoot(error.to_string()))?;
@@ -170,6 +191,6 @@ fn tls_config(extra_roots: Vec<CertificateDer<'static>>) -> Result<ClientConfig,
         .map_err(|error| BadRoot(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(config)
 }

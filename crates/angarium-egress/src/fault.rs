@@ -28,14 +28,18 @@ pub enum FaultKind {
     Request,
     /// The address may not be dialled.
     Blocked(Blocked),
-    /// The name did not resolve.
+    /// The name did not resolve, for now.
     Dns,
+    /// There is no such name, or it has no address.
+    NoSuchName,
     /// No address took the connection.
     Connect,
     /// This machine could not make a connection: no descriptor, port or memory left. Not the receiver's fault.
     Local,
-    /// No trust could be established: certificate, name or protocol version.
+    /// TLS could not be established, for another reason than the certificate.
     Tls,
+    /// The certificate is not to be trusted, or is for another name.
+    Certificate,
     /// The time was up before an answer came.
     Timeout,
     /// What came back is not HTTP/1.1, or more of it than is read.
@@ -60,10 +64,10 @@ impl FaultKind {
             FaultKind::Request => "request",
             FaultKind::Blocked(Blocked::PlainHttp) => "plain_http",
             FaultKind::Blocked(_) => "blocked_address",
-            FaultKind::Dns => "dns",
+            FaultKind::Dns | FaultKind::NoSuchName => "dns",
             FaultKind::Connect => "connect",
             FaultKind::Local => "local",
-            FaultKind::Tls => "tls",
+            FaultKind::Tls | FaultKind::Certificate => "tls",
             FaultKind::Timeout => "timeout",
             FaultKind::Protocol => "protocol",
             FaultKind::Reset => "reset",
@@ -85,6 +89,27 @@ impl Fault {
 
     pub(crate) fn blocked(blocked: Blocked) -> Self {
         Fault::unsent(FaultKind::Blocked(blocked), blocked)
+    }
+
+    /// What came of asking for a name's addresses. What the system's resolver says is text alone.
+    pub(crate) fn resolving(error: &std::io::Error) -> Self {
+        let text = error.to_string();
+        let unknown = ["not known", "does not resolve", "No address associated"];
+        let kind = match FaultKind::or_local(error, FaultKind::Dns) {
+            FaultKind::Dns if unknown.iter().any(|words| text.contains(words)) => FaultKind::NoSuchName,
+            kind => kind,
+        };
+        Fault::unsent(kind, text)
+    }
+
+    /// What came of a TLS handshake.
+    pub(crate) fn handshake(error: &std::io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let kind = match inner {
+            Some(rustls::Error::InvalidCertificate(_)) => FaultKind::Certificate,
+            _ => FaultKind::Tls,
+        };
+        Fault::unsent(kind, error)
     }
 
     /// What hyper reports about an exchange.

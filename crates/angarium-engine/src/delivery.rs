@@ -136,6 +136,7 @@ impl Context {
             message,
             addresses: vec![address.clone()],
             attempted_at: started_at,
+            transcript: None,
         };
         let outcome = self.send(&way, &delivery).await.pop();
         let outcome =

@@ -8,13 +8,14 @@ use std::time::Duration;
 use angarium_domain::adapter::{Adapter, Delivery};
 use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 
-/// How much longer than its channel's timeout an adapter may take before it is cut off.
+/// How much longer than it says an adapter may take before it is cut off.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Sends, and gives exactly one outcome for each address whatever the adapter does.
 pub(crate) async fn send(adapter: &dyn Adapter, delivery: &Delivery, timeout: Duration) -> Vec<Outcome> {
     let expected = delivery.addresses.len();
-    let outcomes = match tokio::time::timeout(timeout + GRACE, guarded(adapter, delivery)).await {
+    let longest = adapter.longest(delivery, timeout);
+    let outcomes = match tokio::time::timeout(longest + GRACE, guarded(adapter, delivery)).await {
         Ok(Some(outcomes)) if outcomes.len() == expected => return outcomes,
         Ok(Some(_)) => Failure::new(FailureClass::Internal, "the adapter did not report on every address"),
         Ok(None) => Failure::new(FailureClass::Internal, "adapter_threw: the adapter panicked"),

@@ -59,6 +59,8 @@ pub(crate) fn of_fault(fault: &Fault, address: &Address) -> Failure {
         FaultKind::Blocked(_) | FaultKind::Request => FailureClass::PermanentMessage,
         FaultKind::Local => FailureClass::Internal,
         FaultKind::Dns
+        | FaultKind::NoSuchName
+        | FaultKind::Certificate
         | FaultKind::Connect
         | FaultKind::Tls
         | FaultKind::Timeout

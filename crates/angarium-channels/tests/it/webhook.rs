@@ -51,6 +51,7 @@ fn delivery(url: &str) -> Delivery {
         message: Arc::new(message),
         addresses: vec![Address::parse(ChannelKind::Webhook, url).unwrap()],
         attempted_at: "2031-03-04T10:00:00.9Z".parse().unwrap(),
+        transcript: None,
     }
 }
 

@@ -90,7 +90,7 @@ async fn certificates_that_prove_nothing() {
     {
         let url = format!("https://{host}:{}/hook", address.port());
         let fault = client.send(post(&url, "x")).await.unwrap_err();
-        assert_eq!((fault.kind, fault.request_written), (FaultKind::Tls, false), "{host}");
+        assert_eq!((fault.kind, fault.request_written), (FaultKind::Certificate, false), "{host}");
         assert!(fault.detail.contains("certificate"), "{fault}");
     }
 }
