@@ -7,6 +7,7 @@
 //!
 //! Deliberately absent: retries, state between deliveries, and any HTTP client but the egress crate's.
 
+pub mod email;
 mod mask;
 mod retry_after;
 pub mod webhook;

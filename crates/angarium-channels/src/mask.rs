@@ -1,10 +1,20 @@
-//! Makes what a receiver said fit to be stored, logged and shown: without secrets, without control characters,
-//! and short. Receivers echo what they were sent, our credentials included.
+//! Makes what a receiver said fit to be stored, logged and shown: without secrets, without the message's own text,
+//! without control characters, and short. Receivers echo what they were sent, our credentials included.
 
+use angarium_domain::adapter::Message;
 use angarium_domain::limits::RESPONSE_KEPT_BYTES;
 
 /// What stands in a secret's place.
-const MASK: &str = "[masked]";
+pub(crate) const MASK: &str = "[masked]";
+
+/// What stands in the place of the message's own text.
+const QUOTED: &str = "[message]";
+
+/// Texts of a message that are shorter than this, in characters, are words that any answer may have.
+const TELLING_CHARS: usize = 8;
+
+/// Lines of a message that are looked for each on its own.
+const LINES: usize = 100;
 
 /// The secrets of one attempt, as the literal texts in which they could come back.
 pub(crate) struct Mask(Vec<String>);
@@ -38,15 +48,41 @@ impl Mask {
         self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
     }
 
-    /// The beginning of an answer's body as text; `None` if there is nothing to show. Bytes that are no text
-    /// and characters that could harm a terminal or a database show as U+FFFD; lines and tabs stay.
-    pub(crate) fn excerpt(&self, body: &[u8]) -> Option<String> {
-        let masked = self.apply(&String::from_utf8_lossy(body)).replace("\r\n", "\n");
-        let mut text: String =
-            masked.chars().map(|c| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c }).collect();
-        text.truncate(text.floor_char_boundary(RESPONSE_KEPT_BYTES));
-        (!text.trim().is_empty()).then_some(text)
+    /// The beginning of an answer's body as text, without what it quotes of `message` (DD-07); `None` if there is
+    /// nothing to show. Bytes that are no text and characters that could harm a terminal or a database show as
+    /// U+FFFD; lines and tabs stay.
+    pub(crate) fn excerpt(&self, body: &[u8], message: &Message) -> Option<String> {
+        if body.is_empty() {
+            return None;
+        }
+        let masked = self.apply(&String::from_utf8_lossy(body));
+        let masked = quotable(message).iter().fold(masked, |text, quote| text.replace(quote, QUOTED));
+        clean(&masked)
     }
+}
+
+/// The beginning of a text from outside, fit to be shown; `None` if there is nothing to show.
+pub(crate) fn clean(text: &str) -> Option<String> {
+    let harmless = |c| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c };
+    let mut text: String = text.replace("\r\n", "\n").chars().map(harmless).collect();
+    text.truncate(text.floor_char_boundary(RESPONSE_KEPT_BYTES));
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// The texts of a message as a receiver could quote them: plain, and as they stand in JSON; the longest first.
+fn quotable(message: &Message) -> Vec<String> {
+    let lines = message.body.lines().take(LINES).map(str::trim);
+    let texts = [message.subject.as_str(), message.body.as_str()].into_iter().chain(message.data.as_deref());
+    let mut quotes: Vec<String> = Vec::new();
+    for text in texts.chain(lines).filter(|text| text.chars().nth(TELLING_CHARS - 1).is_some()) {
+        let in_json = serde_json::Value::from(text).to_string();
+        quotes.extend(in_json.get(1..in_json.len() - 1).map(str::to_owned));
+        quotes.push(text.to_owned());
+        quotes.push(text.replace('\n', "\r\n"));
+    }
+    quotes.sort_by_key(|quote| std::cmp::Reverse(quote.len()));
+    quotes.dedup();
+    quotes
 }
 
 /// Control characters, and those that change the direction of what follows.
@@ -60,6 +96,32 @@ fn is_harmful(c: char) -> bool {
 mod tests {
     use super::*;
 
+    fn message() -> Message {
+        Message {
+            id: "0190163d-8694-739b-aea5-966c26f8ad90".parse().unwrap(),
+            subject: "Pump 3 \"north\"".to_owned(),
+            body: "level high\nok\nvalve stuck".to_owned(),
+            data: Some(r#"{"code": 17}"#.to_owned()),
+            list: None,
+            at: angarium_domain::time::Timestamp::EPOCH,
+        }
+    }
+
+    /// DD-07: what is kept of an answer never holds the message's text, however it is quoted.
+    #[test]
+    fn the_message_is_not_kept_a_second_time() {
+        for (answer, kept) in [
+            ("no: Pump 3 \"north\"!", "no: [message]!"),
+            (r#"{"subject":"Pump 3 \"north\"","n":1}"#, r#"{"subject":"[message]","n":1}"#),
+            (r#"{"body":"level high\nok\nvalve stuck"}"#, r#"{"body":"[message]"}"#),
+            ("level high\r\nok\r\nvalve stuck", "[message]"),
+            ("> valve stuck", "> [message]"),
+            (r#"got {"code": 17}, ok"#, "got [message], ok"),
+        ] {
+            assert_eq!(mask().excerpt(answer.as_bytes(), &message()).unwrap(), kept);
+        }
+    }
+
     fn mask() -> Mask {
         Mask::over(["s3cr/t".to_owned(), String::new()])
     }
@@ -68,12 +130,12 @@ mod tests {
     #[test]
     fn c062_an_excerpt_is_clean_text() {
         assert_eq!(
-            mask().excerpt(b"a\x00b\xff\xfec\r\nd\te\x1b[2J").unwrap(),
+            mask().excerpt(b"a\x00b\xff\xfec\r\nd\te\x1b[2J", &message()).unwrap(),
             "a\u{FFFD}b\u{FFFD}\u{FFFD}c\nd\te\u{FFFD}[2J"
         );
-        assert_eq!(mask().excerpt("a\u{202E}b\r".as_bytes()).unwrap(), "a\u{FFFD}b\u{FFFD}");
+        assert_eq!(mask().excerpt("a\u{202E}b\r".as_bytes(), &message()).unwrap(), "a\u{FFFD}b\u{FFFD}");
         for nothing in ["", "\r\n", "  \n"] {
-            assert_eq!(mask().excerpt(nothing.as_bytes()), None, "{nothing:?}");
+            assert_eq!(mask().excerpt(nothing.as_bytes(), &message()), None, "{nothing:?}");
         }
     }
 
@@ -82,7 +144,7 @@ mod tests {
         for body in
             ["x".repeat(70_000), "é".repeat(35_000), format!("x{}", "é".repeat(35_000)), "\0".repeat(9_000)]
         {
-            let excerpt = mask().excerpt(body.as_bytes()).unwrap();
+            let excerpt = mask().excerpt(body.as_bytes(), &message()).unwrap();
             assert!(
                 (RESPONSE_KEPT_BYTES - 2..=RESPONSE_KEPT_BYTES).contains(&excerpt.len()),
                 "{}",
@@ -94,12 +156,12 @@ mod tests {
     #[test]
     fn secrets_are_masked_before_the_text_is_cut() {
         assert_eq!(
-            mask().excerpt(br#"{"got":"s3cr/t","as":"s3cr\/t"}"#).unwrap(),
+            mask().excerpt(br#"{"got":"s3cr/t","as":"s3cr\/t"}"#, &message()).unwrap(),
             r#"{"got":"[masked]","as":"[masked]"}"#
         );
         for before in RESPONSE_KEPT_BYTES - 10..=RESPONSE_KEPT_BYTES {
             let body = "x".repeat(before) + "s3cr/t";
-            assert!(!mask().excerpt(body.as_bytes()).unwrap().contains("s3"), "{before}");
+            assert!(!mask().excerpt(body.as_bytes(), &message()).unwrap().contains("s3"), "{before}");
         }
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Deliberately absent: redirects (an answer 3xx is a failure) and custom headers.
 
+mod conversation;
 mod payload;
 mod signing;
 mod verdict;
@@ -21,6 +22,7 @@ use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 use angarium_domain::text::ChannelName;
+use angarium_domain::transcript::Speaker;
 use angarium_egress::{Client, Request, Trust};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use url::Url;
@@ -79,8 +81,17 @@ impl WebhookAdapter {
             trust: Trust::Data,
         };
         let mask = Mask::over(signing::texts(&channel.secrets, &signatures));
+        let transcript = delivery.transcript.as_deref();
+        if let Some(transcript) = transcript {
+            conversation::asked(transcript, &request, &mask);
+        }
         match self.client.send(request).await {
-            Ok(response) => Ok(verdict::of_answer(&response, &url, address, &mask, delivery.attempted_at)),
+            Ok(response) => {
+                if let Some(transcript) = transcript {
+                    conversation::answered(transcript, &response, &mask, &delivery.message);
+                }
+                Ok(verdict::of_answer(&response, &url, address, &mask, delivery))
+            }
             Err(fault) => Err(verdict::of_fault(&fault, address)),
         }
     }
@@ -95,7 +106,11 @@ impl Adapter for WebhookAdapter {
         Box::pin(async move {
             let mut outcomes = Vec::with_capacity(delivery.addresses.len());
             for address in &delivery.addresses {
-                outcomes.push(self.deliver(delivery, address).await.map_or_else(Outcome::Failed, identity));
+                let outcome = self.deliver(delivery, address).await;
+                if let (Err(failure), Some(transcript)) = (&outcome, &delivery.transcript) {
+                    transcript.note(Speaker::Remark, &failure.detail);
+                }
+                outcomes.push(outcome.map_or_else(Outcome::Failed, identity));
             }
             outcomes
         })

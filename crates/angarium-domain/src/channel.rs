@@ -69,6 +69,14 @@ impl ChannelKind {
         }
     }
 
+    /// How long a delivery may take; with e-mail, each command of it.
+    pub fn default_timeout(self) -> Duration {
+        match self {
+            ChannelKind::Email => Duration::from_secs(60),
+            _ => Duration::from_secs(20),
+        }
+    }
+
     /// What becomes of a delivery whose outcome is unknown, unless the channel says otherwise.
     pub fn default_on_ambiguous(self) -> OnAmbiguous {
         match self {
@@ -145,7 +153,7 @@ pub struct ChannelSettings {
     pub on_ambiguous: OnAmbiguous,
     /// What a suspended channel leads to.
     pub on_suspended: OnSuspended,
-    /// The longest that one delivery may take, all in all.
+    /// The longest that one delivery may take, all in all; with e-mail, the longest that one command may.
     pub timeout: Duration,
 }
 
@@ -161,7 +169,7 @@ impl ChannelSettings {
             max_parallel_per_receiver,
             on_ambiguous: kind.default_on_ambiguous(),
             on_suspended: kind.default_on_suspended(),
-            timeout: Duration::from_secs(20),
+            timeout: kind.default_timeout(),
         }
     }
 }

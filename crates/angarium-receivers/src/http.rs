@@ -24,7 +24,6 @@
 
 mod bomb;
 mod connection;
-mod gate;
 mod journal;
 mod reply;
 mod request;
@@ -42,7 +41,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinHandle, JoinSet};
 
-pub use gate::Gate;
+pub use crate::gate::Gate;
 pub use journal::Received;
 pub use reply::Reply;
 

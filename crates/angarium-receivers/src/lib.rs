@@ -5,9 +5,13 @@
 //! request whose answer got lost was still acted upon, and that is what a promise of "at most once" or
 //! "at least once" is about.
 //!
-//! One module per protocol: [`http`].
+//! One module per protocol: [`http`], [`mail`].
 //!
 //! Deliberately absent: the protocol libraries the product itself uses. A receiver built on them would share
 //! their mistakes, and could not misbehave at the level of bytes.
 
+mod gate;
 pub mod http;
+#[cfg(feature = "identity")]
+pub mod identity;
+pub mod mail;

@@ -13,9 +13,9 @@
 
 use std::time::Duration;
 
+use angarium_domain::adapter::Delivery;
 use angarium_domain::address::Address;
 use angarium_domain::outcome::{Failure, FailureClass, Outcome, Receipt};
-use angarium_domain::time::Timestamp;
 use angarium_egress::{Fault, FaultKind, Response};
 use http::StatusCode;
 use http::header::LOCATION;
@@ -24,16 +24,17 @@ use url::Url;
 use crate::mask::Mask;
 use crate::retry_after::{Hint, hint};
 
-/// What `response` to a delivery attempted at `now` means.
+/// What `response` to a delivery means.
 pub(crate) fn of_answer(
     response: &Response,
     url: &Url,
     address: &Address,
     mask: &Mask,
-    now: Timestamp,
+    delivery: &Delivery,
 ) -> Outcome {
+    let now = delivery.attempted_at;
     let status_code = Some(response.status);
-    let response_excerpt = mask.excerpt(&response.body);
+    let response_excerpt = mask.excerpt(&response.body, &delivery.message);
     let hint = hint(&response.headers, now);
     let Some((class, retry_after)) = class_of(response.status, &hint) else {
         return Outcome::Delivered(Receipt { provider_message_id: None, status_code, response_excerpt });
@@ -96,7 +97,8 @@ fn redirect(response: &Response, url: &Url) -> String {
     }
 }
 
-fn named(status: u16) -> String {
+/// A status with its name.
+pub(super) fn named(status: u16) -> String {
     let name = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     name.map_or_else(|| status.to_string(), |name| format!("{status} {name}"))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bomb;
-use super::gate::Gate;
+use crate::gate::Gate;
 
 /// One step of a script: an answer, or one of the ways in which receivers fail to give one.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The tables `channels.<name>`: what every kind has in common, and what each kind needs of its own.
 //!
-//! Every kind's keys are known, so that one file can be written today and checked; only webhooks have an
+//! Every kind's keys are known, so that one file can be written today and checked; webhooks and e-mail have an
 //! adapter in this build, and a channel of another kind is a warning.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub enum Transport {
     /// HTTP POST.
     Webhook(Webhook),
     /// SMTP.
-    Email(Email),
+    Email(Box<Email>),
     /// A kind without an adapter in this build: what the file says, checked in form only.
     Other(BTreeMap<&'static str, Setting>),
 }
@@ -114,16 +114,15 @@ fn channel(section: Section<'_, '_>) -> Option<Channel> {
     let topology = topology(&section, kind);
     let transport = match kind {
         ChannelKind::Webhook => Transport::Webhook(webhook(&section)),
-        ChannelKind::Email => {
-            email::read(&section).map_or(Transport::Other(BTreeMap::new()), Transport::Email)
-        }
+        ChannelKind::Email => email::read(&section)
+            .map_or(Transport::Other(BTreeMap::new()), |email| Transport::Email(Box::new(email))),
         ChannelKind::Sms => Transport::Other(others(&section, SMS)),
         ChannelKind::Ntfy => Transport::Other(others(&section, NTFY)),
         ChannelKind::Slack => Transport::Other(others(&section, SLACK)),
         ChannelKind::Teams => Transport::Other(others(&section, TEAMS)),
         ChannelKind::InApp => Transport::Other(BTreeMap::new()),
     };
-    if kind != ChannelKind::Webhook && settings.enabled {
+    if !matches!(kind, ChannelKind::Webhook | ChannelKind::Email) && settings.enabled {
         section.warning(format_args!(
             "is of kind {kind}, for which this build has no adapter: its notifications are parked"
         ));

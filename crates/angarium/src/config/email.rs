@@ -1,4 +1,4 @@
-//! What a channel of kind `email` needs of its own: the relay, the sender, the credentials.
+//! What a channel of kind `email` needs of its own: the relay, the sender, the credentials, the signature.
 //!
 //! Credentials have keys of their own that take them as they are. Inside the URL they are percent-encoded,
 //! and a URL in which they are not is refused: other readers would cut the password at its `#` and find the
@@ -6,42 +6,89 @@
 
 use std::time::Duration;
 
+use angarium_channels::email::dkim::Signer;
+use angarium_channels::email::mailbox::Mailbox;
+use angarium_channels::email::options::unsubscribe_url;
+use angarium_channels::email::{Mechanism, Relay, Security};
+use angarium_domain::address::Address;
+use angarium_domain::channel::ChannelKind;
 use percent_encoding::percent_decode_str;
-use url::Url;
+use url::{Host, Url};
 
 use super::reader::{Field, Section};
 use super::secret::Secret;
 
 /// How mail is handed to a relay.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Email {
-    /// The relay's name or address.
-    pub host: String,
-    /// The relay's port.
-    pub port: u16,
-    /// How the connection is protected.
-    pub security: SmtpSecurity,
-    /// Who logs in, and with what; none if nobody does.
-    pub credentials: Option<(String, Secret)>,
-    /// The sender: `a@example.com` or `Name <a@example.com>`.
-    pub from: String,
+    /// Where it is handed to.
+    pub relay: Relay,
+    /// Who logs in there, and how; none if nobody does.
+    pub login: Option<Login>,
+    /// The sender.
+    pub from: Mailbox,
+    /// Where answers go, if not to the sender.
+    pub reply_to: Option<Mailbox>,
+    /// Where bounces go; none for the null sender.
+    pub return_path: Option<Address>,
+    /// The name given in EHLO; none for the machine's own.
+    pub hello: Option<String>,
+    /// The domain in Message-ID and List-Id.
+    pub id_domain: String,
+    /// Where to unsubscribe with one click.
+    pub unsubscribe: Option<Url>,
+    /// Who signs, and with what.
+    pub dkim: Option<Dkim>,
     /// How long the reply after the final dot may take.
     pub final_timeout: Duration,
     /// The least wait after a greylisting reply.
     pub greylist_wait: Duration,
 }
 
-/// How the connection to a relay is protected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SmtpSecurity {
-    /// TLS from the first byte (`smtps://`).
-    Implicit,
-    /// STARTTLS, or nothing is sent.
-    Required,
-    /// STARTTLS where the relay offers it.
-    Offered,
-    /// Never.
-    Never,
+/// Who logs in at a relay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Login {
+    /// The user's name.
+    pub user: String,
+    /// What proves it.
+    pub proof: Proof,
+    /// The way to log in; none for the best that both sides know.
+    pub mechanism: Option<Mechanism>,
+}
+
+/// What proves who logs in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Proof {
+    /// A password.
+    Password(Secret),
+    /// A token, got as told here.
+    Token(Oauth),
+}
+
+/// How tokens are got (OAuth 2.0).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Oauth {
+    /// Where they are asked for.
+    pub url: Url,
+    /// Who asks.
+    pub client_id: String,
+    /// What proves that.
+    pub client_secret: Option<Secret>,
+    /// What the token is to allow.
+    pub scope: Option<String>,
+    /// A token to get tokens with; without one the client asks for itself.
+    pub refresh_token: Option<Secret>,
+}
+
+/// A signature under every mail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dkim {
+    /// The domain that signs.
+    pub domain: String,
+    /// The name of the key in that domain.
+    pub selector: String,
+    /// The key, PEM.
+    pub key: Secret,
 }
 
 const RAW_CHARACTER: &str = "has a user name or password in its URL with a character that must be percent-encoded there: \
@@ -49,63 +96,141 @@ const RAW_CHARACTER: &str = "has a user name or password in its URL with a chara
 
 /// Reads the keys; none if the relay or the sender is missing or wrong.
 pub(super) fn read(section: &Section<'_, '_>) -> Option<Email> {
-    let url = section.required("url");
-    let relay = url.as_ref().and_then(relay);
-    let from = section.required("from").and_then(|field| field.parse(sender));
-    let username = section.field("username").and_then(|field| field.text());
-    let password = section.field("password").and_then(|field| field.secret());
+    let relay = section.required("url").as_ref().and_then(relay);
+    let from = section.required("from").and_then(|field| field.parse(str::parse::<Mailbox>));
+    let reply_to = section.field("reply_to").and_then(|field| field.parse(str::parse::<Mailbox>));
+    let return_path = section.field("return_path").map(|field| field.parse(return_path));
+    let hello = section.field("hello").and_then(|field| field.parse(host_name));
+    let id_domain = section.field("message_id_domain").and_then(|field| field.parse(host_name));
+    let unsubscribe = section.field("unsubscribe").and_then(|field| field.parse(unsubscribe_url));
     let duration = |key, default| section.field(key).and_then(|f| f.duration()).unwrap_or(default);
     let final_timeout = duration("final_timeout", Duration::from_secs(600));
     let greylist_wait = duration("greylist_wait", Duration::from_secs(300));
-    let own = match (username, password) {
-        (Some(username), Some(password)) => Some((username, password)),
-        (None, None) => None,
+    let dkim = section.section("dkim").and_then(dkim);
+    let in_url = relay.as_ref().and_then(|(_, credentials)| credentials.clone());
+    let login = login(section, in_url);
+    let (mut relay, _) = relay?;
+    let from = from?;
+    if relay.security == Security::Offered && login.is_some() {
+        relay.security = Security::Required;
+    }
+    Some(Email {
+        relay,
+        login,
+        return_path: return_path.unwrap_or_else(|| Some(Some(from.address.clone())))?,
+        hello,
+        id_domain: id_domain.unwrap_or_else(|| from.address.receiver().to_owned()),
+        reply_to,
+        unsubscribe,
+        dkim,
+        final_timeout,
+        greylist_wait,
+        from,
+    })
+}
+
+/// The credentials, in the URL or in keys of their own.
+fn login(section: &Section<'_, '_>, in_url: Option<(String, Secret)>) -> Option<Login> {
+    let user = section.field("username").and_then(|field| field.text());
+    let password = section.field("password").and_then(|field| field.secret());
+    let mechanism = section.field("auth").and_then(|field| field.parse(str::parse::<Mechanism>));
+    let has_oauth = section.field("oauth").is_some();
+    let oauth = section.section("oauth").and_then(oauth);
+    if in_url.is_some() && (user.is_some() || password.is_some() || has_oauth) {
+        section.problem("has credentials both in its `url` and in keys of their own");
+        return None;
+    }
+    let (user, proof) = match (in_url, user, password, oauth) {
+        (Some((user, password)), ..) => (user, Proof::Password(password)),
+        (None, Some(user), Some(password), None) if !has_oauth => (user, Proof::Password(password)),
+        (None, Some(user), None, Some(oauth)) => (user, Proof::Token(oauth)),
+        (None, Some(_), Some(_), _) => {
+            section.problem("must have either `password` or `oauth`, not both");
+            return None;
+        }
+        (None, None, None, None) if !has_oauth => {
+            if mechanism.is_some() {
+                section.problem("has `auth` but no credentials");
+            }
+            return None;
+        }
+        // What is wrong with the table has been said.
+        (None, Some(_), None, None) if has_oauth => return None,
         _ => {
-            section.problem("must have both `username` and `password` or neither");
-            None
+            section.problem("must have `username` with `password` or `oauth`, or none of them");
+            return None;
         }
     };
-    let relay = relay?;
-    if own.is_some() && relay.credentials.is_some() {
-        section.problem("has credentials both in its `url` and in keys of their own");
+    let takes_token = matches!(proof, Proof::Token(_));
+    if mechanism.is_some_and(|mechanism| mechanism.takes_token() != takes_token) {
+        section.problem("has an `auth` that does not fit its credentials: plain and login take a `password`, xoauth2 and oauthbearer take `oauth`");
+        return None;
     }
-    let credentials = own.or(relay.credentials);
-    let security = match relay.security {
-        SmtpSecurity::Offered if credentials.is_some() => SmtpSecurity::Required,
-        security => security,
-    };
-    let Relay { host, port, .. } = relay;
-    Some(Email { host, port, security, credentials, from: from?, final_timeout, greylist_wait })
+    Some(Login { user, proof, mechanism })
 }
 
-fn sender(text: &str) -> Result<String, &'static str> {
-    let address = match text.split_once('<') {
-        Some((_, rest)) => rest.strip_suffix('>').unwrap_or(""),
-        None => text,
-    };
-    let parts = address.rsplit_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty());
-    if parts && !text.chars().any(char::is_control) && !address.contains([' ', '<', '>']) {
-        Ok(text.to_owned())
-    } else {
-        Err("is not a sender such as \"Alerts <alerts@example.com>\"")
+fn oauth(section: Section<'_, '_>) -> Option<Oauth> {
+    let url = section.required("url").and_then(|field| field.parse(token_url));
+    let client_id = section.required("client_id").and_then(|field| field.text());
+    let client_secret = section.field("client_secret").and_then(|field| field.secret());
+    let scope = section.field("scope").and_then(|field| field.text());
+    let refresh_token = section.field("refresh_token").and_then(|field| field.secret());
+    if client_secret.is_none() && refresh_token.is_none() {
+        section.problem("needs `client_secret`, or `refresh_token`, or both");
     }
+    section.finish();
+    Some(Oauth { url: url?, client_id: client_id?, client_secret, scope, refresh_token })
 }
 
-struct Relay {
-    host: String,
-    port: u16,
-    security: SmtpSecurity,
-    credentials: Option<(String, Secret)>,
+fn dkim(section: Section<'_, '_>) -> Option<Dkim> {
+    let domain = section.required("domain").and_then(|field| field.text());
+    let selector = section.required("selector").and_then(|field| field.text());
+    let key = section.required("key").and_then(|field| field.secret());
+    let dkim = match (domain, selector, key) {
+        (Some(domain), Some(selector), Some(key)) => {
+            let usable = Signer::new(&domain, &selector, key.expose());
+            usable.map_err(|error| section.problem(error)).ok();
+            Some(Dkim { domain, selector, key })
+        }
+        _ => None,
+    };
+    section.finish();
+    dkim
 }
 
-fn relay(field: &Field<'_, '_>) -> Option<Relay> {
+/// An address, or nothing at all for the null sender.
+fn return_path(text: &str) -> Result<Option<Address>, angarium_domain::address::AddressError> {
+    if text.is_empty() { Ok(None) } else { Address::parse(ChannelKind::Email, text).map(Some) }
+}
+
+fn host_name(text: &str) -> Result<String, &'static str> {
+    const FORM: &str = "is not a name such as \"alerts.example.com\"";
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let edges = text.starts_with(['.', '-']) || text.ends_with(['.', '-']);
+    if text.is_empty() || text.len() > 200 || edges || !text.chars().all(fits) {
+        return Err(FORM);
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+fn token_url(text: &str) -> Result<Url, &'static str> {
+    const FORM: &str = "is not a URL such as \"https://login.example.com/token\"";
+    let url = Url::parse(text).map_err(|_| FORM)?;
+    let plain = url.username().is_empty() && url.password().is_none();
+    let web = matches!(url.scheme(), "http" | "https") && url.has_host();
+    if plain && web { Ok(url) } else { Err(FORM) }
+}
+
+type Credentials = Option<(String, Secret)>;
+
+fn relay(field: &Field<'_, '_>) -> Option<(Relay, Credentials)> {
     let (text, literal) = field.url()?;
-    let relay = parse_relay(&text).map_err(|fault| field.problem(fault)).ok()?;
-    field.warn_of_exposure(literal && relay.credentials.is_some());
-    Some(relay)
+    let (relay, credentials) = parse_relay(&text).map_err(|fault| field.problem(fault)).ok()?;
+    field.warn_of_exposure(literal && credentials.is_some());
+    Some((relay, credentials))
 }
 
-fn parse_relay(text: &str) -> Result<Relay, &'static str> {
+fn parse_relay(text: &str) -> Result<(Relay, Credentials), &'static str> {
     const FORM: &str = "is not a URL such as \"smtp://mail.example.com:587\" or \"smtps://mail.example.com\"";
     let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
     let credentials = match rest.rsplit_once('@') {
@@ -113,21 +238,23 @@ fn parse_relay(text: &str) -> Result<Relay, &'static str> {
         None => None,
     };
     let url = Url::parse(text).map_err(|_| FORM)?;
+    // For schemes that are not the web's, the parser leaves names as they are.
     let host = url.host_str().filter(|host| !host.is_empty()).ok_or(FORM)?;
+    let host = Host::parse(host).map_err(|_| FORM)?;
     if !matches!(url.path(), "" | "/") || url.fragment().is_some() {
         return Err(FORM);
     }
     let (default_port, security) = match (scheme, url.query()) {
-        ("smtps", None) => (465, SmtpSecurity::Implicit),
-        ("smtp", None) => (587, SmtpSecurity::Offered),
-        ("smtp", Some("starttls=required")) => (587, SmtpSecurity::Required),
-        ("smtp", Some("starttls=never")) => (587, SmtpSecurity::Never),
+        ("smtps", None) => (465, Security::Implicit),
+        ("smtp", None) => (587, Security::Offered),
+        ("smtp", Some("starttls=required")) => (587, Security::Required),
+        ("smtp", Some("starttls=never")) => (587, Security::Never),
         ("smtp", Some(_)) => {
             return Err("may have no parameter but \"?starttls=required\" or \"?starttls=never\"");
         }
         _ => return Err(FORM),
     };
-    Ok(Relay { host: host.to_owned(), port: url.port().unwrap_or(default_port), security, credentials })
+    Ok((Relay { host, port: url.port().unwrap_or(default_port), security }, credentials))
 }
 
 fn parse_userinfo(userinfo: &str) -> Result<(String, Secret), &'static str> {
@@ -168,20 +295,22 @@ mod tests {
             let fault = parse_relay(text).err();
             assert_eq!(fault, Some(RAW_CHARACTER), "{text}");
         }
-        let relay = parse_relay("smtps://noc%40example.com:pa%23s%2Fs@mail.example.com:465").unwrap();
-        assert_eq!(relay.credentials, Some(("noc@example.com".into(), Secret::new("pa#s/s".into()))));
-        assert_eq!((relay.host.as_str(), relay.port), ("mail.example.com", 465));
-        let kept = parse_relay("smtp://u:a+b%C3%A9é@h").unwrap().credentials.unwrap().1;
+        let (relay, credentials) =
+            parse_relay("smtps://noc%40example.com:pa%23s%2Fs@mail.example.com:465").unwrap();
+        assert_eq!(credentials, Some(("noc@example.com".into(), Secret::new("pa#s/s".into()))));
+        assert_eq!((relay.host.to_string().as_str(), relay.port), ("mail.example.com", 465));
+        let kept = parse_relay("smtp://u:a+b%C3%A9é@h").unwrap().1.unwrap().1;
         assert_eq!(kept, Secret::new("a+béé".into()));
     }
 
     #[test]
     fn relays() {
-        let of = |text| parse_relay(text).map(|relay| (relay.host, relay.port, relay.security));
-        assert_eq!(of("smtp://127.0.0.1:2525").unwrap(), ("127.0.0.1".into(), 2525, SmtpSecurity::Offered));
-        assert_eq!(of("smtps://h/").unwrap(), ("h".into(), 465, SmtpSecurity::Implicit));
-        assert_eq!(of("smtp://h?starttls=required").unwrap().2, SmtpSecurity::Required);
-        assert_eq!(of("smtp://[::1]?starttls=never").unwrap().2, SmtpSecurity::Never);
+        let of =
+            |text| parse_relay(text).map(|(relay, _)| (relay.host.to_string(), relay.port, relay.security));
+        assert_eq!(of("smtp://127.0.0.1:2525").unwrap(), ("127.0.0.1".into(), 2525, Security::Offered));
+        assert_eq!(of("smtps://h/").unwrap(), ("h".into(), 465, Security::Implicit));
+        assert_eq!(of("smtp://h?starttls=required").unwrap().2, Security::Required);
+        assert_eq!(of("smtp://[::1]?starttls=never").unwrap().2, Security::Never);
         for text in [
             "mail.example.com",
             "http://h",
@@ -196,12 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn senders() {
-        for text in ["a@example.com", "Alerts <alerts@example.com>"] {
-            assert!(sender(text).is_ok(), "{text}");
+    fn names_that_a_relay_is_greeted_with() {
+        for text in ["alerts.example.com", "alerts", "a-b.example"] {
+            assert!(host_name(text).is_ok(), "{text}");
         }
-        for text in ["", "alerts", "@example.com", "Alerts <alerts>", "A <a@b> x", "a\r\nBcc: x@y", "a b@c"] {
-            assert!(sender(text).is_err(), "{text:?}");
+        for text in ["", ".a", "a.", "-a", "a_b.example", "a b", "a\r\nQUIT", "[192.0.2.1]"] {
+            assert!(host_name(text).is_err(), "{text:?}");
         }
     }
 }

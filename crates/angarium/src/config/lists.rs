@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use angarium_channels::email::mailbox::Mailbox;
 use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::text::{ChannelName, ListName};
@@ -87,7 +88,13 @@ fn known_channel(
 
 fn member(item: &Field<'_, '_>, kind: ChannelKind, guard: &Guard) -> Option<Member> {
     if !item.is_table() {
-        return Some(Member { address: address(item, kind, guard)?, name: None });
+        return match kind {
+            ChannelKind::Email => {
+                let Mailbox { name, address } = item.parse(str::parse::<Mailbox>)?;
+                Some(Member { address, name })
+            }
+            _ => Some(Member { address: address(item, kind, guard)?, name: None }),
+        };
     }
     let section = item.table()?;
     let address = section.required("address").and_then(|field| address(&field, kind, guard));

@@ -32,7 +32,7 @@ use toml::de::DeTable;
 
 pub use channels::{Channel, Setting, Topology, Transport, Webhook};
 pub use client::ClientSettings;
-pub use email::{Email, SmtpSecurity};
+pub use email::{Dkim, Email, Login, Oauth, Proof};
 pub use lists::{List, Member};
 pub use secret::Secret;
 pub(crate) use secret::drop_line_end;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use angarium_domain::channel::ChannelKind;
 use angarium_domain::limits::Limits;
 use angarium_domain::text::ChannelName;
 use angarium_egress::{BadRoot, Client, Guard, Options, roots_from_pem};
@@ -171,7 +172,8 @@ pub(super) fn outbox(section: Section<'_, '_>) -> Outbox {
     outbox
 }
 
-/// A lease that ends while its delivery may still be under way would let the message go out twice.
+/// A lease that ends while its delivery may still be under way would let the message go out twice. Handing over a
+/// mail may take longer than any lease should; its lease is renewed meanwhile, and that is all that guards it.
 pub(super) fn check_lease(
     root: &Section<'_, '_>,
     outbox: &Outbox,
@@ -179,7 +181,10 @@ pub(super) fn check_lease(
 ) {
     for (name, channel) in channels {
         let timeout = channel.settings.timeout;
-        if !channel.settings.enabled || outbox.lease >= timeout.saturating_add(LEASE_MARGIN) {
+        if !channel.settings.enabled
+            || channel.settings.kind == ChannelKind::Email
+            || outbox.lease >= timeout.saturating_add(LEASE_MARGIN)
+        {
             continue;
         }
         let message = format!(

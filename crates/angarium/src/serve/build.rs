@@ -3,13 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use angarium_channels::email::dkim::Signer;
+use angarium_channels::email::message::Letterhead;
+use angarium_channels::email::token::{Grant, TokenSource};
+use angarium_channels::email::{self, Credential, EmailAdapter, EmailChannel};
 use angarium_channels::webhook::{SigningSecret, WebhookAdapter, WebhookChannel};
-use angarium_egress::{Client, Options, roots_from_pem};
+use angarium_domain::text::ChannelName;
+use angarium_egress::{Client, Connector, Options, roots_from_pem};
 use angarium_engine::catalog::{Catalog, List};
 use angarium_engine::registry::Registry;
 
 use super::StartError;
-use crate::config::{Config, Transport};
+use crate::config::{Config, Login, Proof, Secret, Transport};
 
 /// Channels and lists as the engine sees them.
 pub(super) fn catalog(config: &Config) -> Catalog {
@@ -23,11 +28,21 @@ pub(super) fn catalog(config: &Config) -> Catalog {
 
 /// One adapter for each kind that this program can deliver on.
 pub(super) fn adapters(config: &Config) -> Result<Registry, StartError> {
-    let client = Arc::new(client(config)?);
+    let options = options(config)?;
+    let unusable = |error: angarium_egress::BadRoot| StartError::Setting(error.to_string());
+    let client = Arc::new(Client::new(options.clone()).map_err(unusable)?);
+    let connector = Arc::new(Connector::new(options).map_err(unusable)?);
+    let mut registry = Registry::default();
+    registry.register(Arc::new(WebhookAdapter::new(Arc::clone(&client), webhooks(config)?)));
+    registry.register(Arc::new(EmailAdapter::new(connector, client, mailboxes(config)?)));
+    Ok(registry)
+}
+
+fn webhooks(config: &Config) -> Result<HashMap<ChannelName, WebhookChannel>, StartError> {
     let mut channels = HashMap::new();
     for (name, channel) in &config.channels {
         let Transport::Webhook(webhook) = &channel.transport else { continue };
-        let parse = |secret: &crate::config::Secret| {
+        let parse = |secret: &Secret| {
             secret
                 .expose()
                 .parse::<SigningSecret>()
@@ -36,12 +51,67 @@ pub(super) fn adapters(config: &Config) -> Result<Registry, StartError> {
         let secrets = webhook.secrets.iter().map(parse).collect::<Result<_, _>>()?;
         channels.insert(name.clone(), WebhookChannel { secrets, timeout: channel.settings.timeout });
     }
-    let mut registry = Registry::default();
-    registry.register(Arc::new(WebhookAdapter::new(client, channels)));
-    Ok(registry)
+    Ok(channels)
 }
 
-fn client(config: &Config) -> Result<Client, StartError> {
+fn mailboxes(config: &Config) -> Result<HashMap<ChannelName, EmailChannel>, StartError> {
+    let mut channels = HashMap::new();
+    for (name, channel) in &config.channels {
+        let Transport::Email(email) = &channel.transport else { continue };
+        let signer = email.dkim.as_ref().map(|dkim| {
+            Signer::new(&dkim.domain, &dkim.selector, dkim.key.expose())
+                .map_err(|error| StartError::Setting(format!("channels.{name}.dkim {error}")))
+        });
+        let letterhead = Letterhead {
+            from: email.from.clone(),
+            id_domain: email.id_domain.clone(),
+            reply_to: email.reply_to.clone(),
+            unsubscribe: email.unsubscribe.clone(),
+            signer: signer.transpose()?,
+        };
+        let settings = &channel.settings;
+        channels.insert(
+            name.clone(),
+            EmailChannel {
+                relay: email.relay.clone(),
+                login: email.login.as_ref().map(login),
+                letterhead,
+                return_path: email.return_path.clone(),
+                hello: email.hello.clone().or_else(full_host_name),
+                timeout: settings.timeout,
+                final_timeout: email.final_timeout,
+                greylist_wait: email.greylist_wait,
+                max_idle: settings.max_parallel,
+            },
+        );
+    }
+    Ok(channels)
+}
+
+fn login(login: &Login) -> email::Login {
+    let shown = |secret: &Secret| secret.expose().to_owned();
+    let credential = match &login.proof {
+        Proof::Password(password) => Credential::Password(shown(password)),
+        Proof::Token(oauth) => Credential::Token(Arc::new(TokenSource::new(Grant {
+            url: oauth.url.clone(),
+            client_id: oauth.client_id.clone(),
+            client_secret: oauth.client_secret.as_ref().map(shown),
+            scope: oauth.scope.clone(),
+            refresh_token: oauth.refresh_token.as_ref().map(shown),
+        }))),
+    };
+    email::Login { user: login.user.clone(), credential, mechanism: login.mechanism }
+}
+
+/// The machine's name if it is one that a relay takes: with a domain, and without characters that no host has.
+fn full_host_name() -> Option<String> {
+    let name = node_name();
+    let host = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'));
+    let inside = name.trim_matches(['.', '-']).len() == name.len();
+    (host && inside && name.contains('.')).then_some(name)
+}
+
+fn options(config: &Config) -> Result<Options, StartError> {
     let security = &config.security;
     let mut options = Options::new(security.guard());
     if let Some(file) = &security.ca_file {
@@ -51,7 +121,7 @@ fn client(config: &Config) -> Result<Client, StartError> {
         let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
         options.extra_roots = roots_from_pem(&pem).map_err(|error| wrong(&error))?;
     }
-    Client::new(options).map_err(|error| StartError::Setting(error.to_string()))
+    Ok(options)
 }
 
 /// The machine's name, as attempts show it.

@@ -80,13 +80,14 @@ impl Server {
         let admin_key = admin_key(&config, &store, clock.as_ref(), chance.as_ref()).await?;
 
         let catalog = Arc::new(build::catalog(&config));
+        let adapters = build::adapters(&config)?;
         let metrics = http::Metrics::default();
         let observed = metrics.clone();
         let wake = Wake::default();
         let parts = Parts {
             store: Arc::clone(&store),
             catalog: Arc::clone(&catalog),
-            adapters: build::adapters(&config)?,
+            adapters: adapters.clone(),
             clock: Arc::clone(&clock),
             chance: Arc::clone(&chance),
             wake: wake.clone(),
@@ -98,6 +99,7 @@ impl Server {
         let app = http::App {
             store: Arc::clone(&store),
             catalog,
+            adapters,
             limits: config.limits.clone(),
             clock,
             chance,

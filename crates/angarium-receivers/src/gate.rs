@@ -30,7 +30,7 @@ impl Gate {
     }
 
     /// Returns once the gate is open.
-    pub(super) async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         let mut state = self.0.subscribe();
         // The sender lives in `self`, so this wait cannot fail.
         let _ = state.wait_for(|open| *open).await;

@@ -1,0 +1,323 @@
+//! E-mail: one message for all recipients, handed to the relay that the operator names.
+//!
+//! [`message`] makes a notification into a mail, the same bytes on every attempt; [`smtp`] hands it over and keeps
+//! what the relay says to each recipient; [`token`] gets access tokens where a relay wants them; [`bounce`] reads
+//! what comes back later. Recipients stand in the envelope only.
+//!
+//! Deliberately absent: delivery to mail exchangers, a mailbox of our own, and pictures or attachments.
+
+pub mod bounce;
+pub mod dkim;
+pub mod mailbox;
+pub mod message;
+pub mod options;
+mod smtp;
+pub mod token;
+
+mod body;
+mod header;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use angarium_domain::adapter::{Adapter, Delivery, Sending};
+use angarium_domain::address::Address;
+use angarium_domain::channel::ChannelKind;
+use angarium_domain::outcome::{Failure, FailureClass, Outcome};
+use angarium_domain::text::ChannelName;
+use angarium_egress::{Client, Connector};
+use message::{Composed, Letterhead, compose};
+pub use smtp::auth::{Credential, Login, Mechanism, UnknownMechanism};
+use smtp::pool::Pool;
+use smtp::session::{Offers, Outside, Session};
+use smtp::transaction::{Ended, Envelope, Fate, Limits, dot_stuffed};
+use smtp::verdict::Judge;
+use tokio::time::Instant;
+use url::Host;
+
+/// Recipients of one mail. Relays take a hundred at least and a thousand usually; what one does not take at once
+/// goes in further transactions.
+const RECIPIENTS: usize = 1000;
+
+/// An exchange may take so many times the limit of one command, and twice the limit of the last reply.
+const COMMANDS: u32 = 40;
+
+/// Where mail is handed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relay {
+    /// Its name or address.
+    pub host: Host<String>,
+    /// Its port.
+    pub port: u16,
+    /// How the connection is protected.
+    pub security: Security,
+}
+
+impl Relay {
+    /// By name and port, for people.
+    pub(crate) fn named(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+/// How the connection to a relay is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// TLS from the first byte (`smtps://`).
+    Implicit,
+    /// STARTTLS, or nothing is sent.
+    Required,
+    /// STARTTLS where the relay offers it.
+    Offered,
+    /// Never. Credentials are then sent to this machine's own relay alone.
+    Never,
+}
+
+/// What an e-mail channel says about its deliveries.
+pub struct EmailChannel {
+    /// Where mail is handed to.
+    pub relay: Relay,
+    /// Who logs in there; none if nobody does.
+    pub login: Option<Login>,
+    /// What stands in every mail.
+    pub letterhead: Letterhead,
+    /// Where bounces go; none for the null sender, which gets none.
+    pub return_path: Option<Address>,
+    /// The name given in EHLO; the machine's address if none is set.
+    pub hello: Option<String>,
+    /// How long one command may take.
+    pub timeout: Duration,
+    /// How long the reply after the final dot may take. A short one makes duplicates (RFC 1047).
+    pub final_timeout: Duration,
+    /// The least wait after greylisting.
+    pub greylist_wait: Duration,
+    /// Sessions kept open for the next mail.
+    pub max_idle: usize,
+}
+
+struct Ready {
+    channel: EmailChannel,
+    pool: Pool,
+}
+
+/// Delivers on e-mail channels.
+pub struct EmailAdapter {
+    outside: Outside,
+    channels: HashMap<ChannelName, Ready>,
+}
+
+impl EmailAdapter {
+    /// An adapter for `channels`, which connects through `connector` and gets tokens through `client`.
+    pub fn new(
+        connector: Arc<Connector>,
+        client: Arc<Client>,
+        channels: HashMap<ChannelName, EmailChannel>,
+    ) -> Self {
+        let ready = |channel| Ready { channel, pool: Pool::default() };
+        let channels = channels.into_iter().map(|(name, channel)| (name, ready(channel))).collect();
+        EmailAdapter { outside: Outside { connector, client }, channels }
+    }
+
+    async fn deliver(&self, delivery: &Delivery) -> Result<Vec<Outcome>, Failure> {
+        let Ready { channel, pool } = self.channels.get(&delivery.channel).ok_or_else(|| {
+            let detail = format!("no e-mail channel {} is configured", delivery.channel);
+            Failure::new(FailureClass::PermanentConfig, detail)
+        })?;
+        let composed = compose(&channel.letterhead, &delivery.message)?;
+        let stuffed = dot_stuffed(&composed.bytes);
+        let relay = channel.relay.named();
+        let judge = Judge {
+            relay: &relay,
+            secrets: secrets(channel),
+            greylist_wait: channel.greylist_wait,
+            message: &delivery.message,
+        };
+        let mail = Mail { composed: &composed, stuffed: &stuffed, delivery, channel };
+        let begun = Instant::now();
+        let longest = longest(channel);
+        let mut fates: Vec<Option<Outcome>> = vec![None; delivery.addresses.len()];
+        let mut left: Vec<usize> = (0..delivery.addresses.len()).collect();
+        while !left.is_empty() {
+            if begun.elapsed() > longest / 2 {
+                settle(&mut fates, &left, &Outcome::Failed(out_of_time(&relay)));
+                break;
+            }
+            left = self.transaction(&mail, pool, &judge, left, &mut fates).await;
+        }
+        let unknown = || Outcome::Failed(Failure::new(FailureClass::Internal, "no outcome"));
+        Ok(fates.into_iter().map(|fate| fate.unwrap_or_else(unknown)).collect())
+    }
+
+    /// Hands the mail over to those who are left; says for whom another transaction is needed.
+    async fn transaction(
+        &self,
+        mail: &Mail<'_>,
+        pool: &Pool,
+        judge: &Judge<'_>,
+        left: Vec<usize>,
+        fates: &mut [Option<Outcome>],
+    ) -> Vec<usize> {
+        let channel = mail.channel;
+        loop {
+            let mut session = match self.session(mail, pool, judge).await {
+                Ok(session) => session,
+                Err(failure) => {
+                    settle(fates, &left, &Outcome::Failed(failure));
+                    return Vec::new();
+                }
+            };
+            let fit = match mail.fit(&session.offers, &left, fates) {
+                Ok(fit) => fit,
+                Err(failure) => {
+                    settle(fates, &left, &Outcome::Failed(failure));
+                    Vec::new()
+                }
+            };
+            if fit.is_empty() {
+                pool.put(session, channel.max_idle);
+                return Vec::new();
+            }
+            let envelope = mail.to(&fit);
+            let limits = Limits { command: channel.timeout, last_reply: channel.final_timeout };
+            match session.hand_over(&envelope, limits, judge).await {
+                // The relay had ended the session while it waited. That costs nothing: the next one serves.
+                Ended::Stale => {}
+                Ended::Done { fates: told, reusable } => {
+                    if reusable {
+                        pool.put(session, channel.max_idle);
+                    }
+                    return take_in(fates, &fit, told);
+                }
+            }
+        }
+    }
+
+    async fn session(&self, mail: &Mail<'_>, pool: &Pool, judge: &Judge<'_>) -> Result<Session, Failure> {
+        let transcript = mail.delivery.transcript.clone();
+        // Whoever wants to see the conversation wants to see its beginning.
+        if transcript.is_none()
+            && let Some(session) = pool.take()
+        {
+            return Ok(session);
+        }
+        Session::open(&self.outside, mail.channel, judge, transcript).await
+    }
+}
+
+/// A mail and whom it is for.
+struct Mail<'a> {
+    composed: &'a Composed,
+    stuffed: &'a [u8],
+    delivery: &'a Delivery,
+    channel: &'a EmailChannel,
+}
+
+impl Mail<'_> {
+    /// Those of `left` to whom the relay can carry this mail; the others are settled here, before anything is said.
+    fn fit(
+        &self,
+        offers: &Offers,
+        left: &[usize],
+        fates: &mut [Option<Outcome>],
+    ) -> Result<Vec<usize>, Failure> {
+        let size = self.composed.bytes.len();
+        let limit = offers.size.filter(|&limit| limit > 0);
+        if let Some(limit) = limit.filter(|&limit| usize::try_from(limit).is_ok_and(|limit| size > limit)) {
+            let detail = format!("too_large: the mail has {size} bytes, and the relay takes {limit}");
+            return Err(Failure::new(FailureClass::PermanentMessage, detail));
+        }
+        if offers.smtputf8 {
+            return Ok(left.to_vec());
+        }
+        let international = |address: &Address| !address.as_str().is_ascii();
+        if self.composed.needs_smtputf8 || self.channel.return_path.as_ref().is_some_and(international) {
+            let detail =
+                "smtputf8-required: the sender's address needs SMTPUTF8, which the relay does not offer";
+            return Err(Failure::new(FailureClass::PermanentConfig, detail));
+        }
+        let is_plain = |place: &usize| {
+            self.delivery.addresses.get(*place).is_some_and(|address| !international(address))
+        };
+        let (fit, unfit): (Vec<usize>, Vec<usize>) = left.iter().partition(|place| is_plain(place));
+        let detail = "smtputf8-required: the address needs SMTPUTF8, which the relay does not offer";
+        let failure = Failure::new(FailureClass::PermanentRecipient, detail);
+        settle(fates, &unfit, &Outcome::Failed(failure));
+        Ok(fit)
+    }
+
+    fn to(&self, places: &[usize]) -> Envelope<'_> {
+        Envelope {
+            id: self.delivery.message.id,
+            sender: self.channel.return_path.as_ref(),
+            recipients: places.iter().filter_map(|&place| self.delivery.addresses.get(place)).collect(),
+            message: self.stuffed,
+            size: self.composed.bytes.len(),
+            utf8_headers: self.composed.needs_smtputf8,
+        }
+    }
+}
+
+/// Writes down what became of those in `places`; returns those for whom another transaction is needed.
+fn take_in(fates: &mut [Option<Outcome>], places: &[usize], told: Vec<Fate>) -> Vec<usize> {
+    let mut later = Vec::new();
+    for (&place, fate) in places.iter().zip(told) {
+        match fate {
+            Fate::Is(outcome) => settle(fates, &[place], &outcome),
+            Fate::Later => later.push(place),
+        }
+    }
+    later
+}
+
+fn settle(fates: &mut [Option<Outcome>], places: &[usize], outcome: &Outcome) {
+    for &place in places {
+        if let Some(fate) = fates.get_mut(place) {
+            *fate = Some(outcome.clone());
+        }
+    }
+}
+
+fn out_of_time(relay: &str) -> Failure {
+    let detail = format!("{relay} takes so few recipients at once that there was no time for the rest");
+    Failure::new(FailureClass::Transient, detail)
+}
+
+fn secrets(channel: &EmailChannel) -> Vec<String> {
+    match channel.login.as_ref().map(|login| &login.credential) {
+        Some(Credential::Password(password)) => vec![password.clone()],
+        _ => Vec::new(),
+    }
+}
+
+fn longest(channel: &EmailChannel) -> Duration {
+    channel.timeout * COMMANDS + channel.final_timeout * 2
+}
+
+impl Adapter for EmailAdapter {
+    fn kind(&self) -> ChannelKind {
+        ChannelKind::Email
+    }
+
+    fn addresses_per_send(&self) -> usize {
+        RECIPIENTS
+    }
+
+    fn longest(&self, delivery: &Delivery, timeout: Duration) -> Duration {
+        self.channels.get(&delivery.channel).map_or(timeout, |ready| longest(&ready.channel))
+    }
+
+    fn send<'a>(&'a self, delivery: &'a Delivery) -> Sending<'a> {
+        Box::pin(async move {
+            let failed = |failure: Failure| vec![Outcome::Failed(failure); delivery.addresses.len()];
+            self.deliver(delivery).await.unwrap_or_else(failed)
+        })
+    }
+}
+
+impl fmt::Debug for EmailChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EmailChannel({})", self.relay.named())
+    }
+}

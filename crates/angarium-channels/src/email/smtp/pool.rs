@@ -1,0 +1,76 @@
+//! Sessions that wait for their next message. One that waited too long is ended politely, so that the relay need
+//! not end it first.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::session::Session;
+
+/// How long a session may wait; relays wait for minutes.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// How long saying goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The idle sessions of one channel.
+#[derive(Default)]
+pub(crate) struct Pool(Arc<Mutex<Idle>>);
+
+#[derive(Default)]
+struct Idle {
+    sessions: Vec<Session>,
+    swept: bool,
+}
+
+impl Pool {
+    /// The session that was used last, if one waits.
+    pub(crate) fn take(&self) -> Option<Session> {
+        let mut idle = lock(&self.0);
+        let session = idle.sessions.pop()?;
+        let fit = session.idle_since.elapsed() < IDLE && session.wire.is_quiet();
+        fit.then_some(Session { reused: true, ..session })
+    }
+
+    /// Keeps a session for the next message, at most `most` of them.
+    pub(crate) fn put(&self, mut session: Session, most: usize) {
+        session.idle_since = Instant::now();
+        session.wire.tell(None);
+        let mut idle = lock(&self.0);
+        if idle.sessions.len() >= most {
+            drop(idle);
+            tokio::spawn(session.quit(GOODBYE));
+            return;
+        }
+        idle.sessions.push(session);
+        if !std::mem::replace(&mut idle.swept, true) {
+            tokio::spawn(sweep(Arc::downgrade(&self.0)));
+        }
+    }
+}
+
+/// Ends sessions that waited too long, until none is left.
+async fn sweep(pool: Weak<Mutex<Idle>>) {
+    loop {
+        tokio::time::sleep(IDLE / 2).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let ended: Vec<Session> = {
+            let mut idle = lock(&pool);
+            let ended =
+                idle.sessions.extract_if(.., |session| session.idle_since.elapsed() >= IDLE).collect();
+            idle.swept = !idle.sessions.is_empty();
+            ended
+        };
+        for session in ended {
+            session.quit(GOODBYE).await;
+        }
+        if !lock(&pool).swept {
+            return;
+        }
+    }
+}
+
+fn lock(pool: &Mutex<Idle>) -> MutexGuard<'_, Idle> {
+    pool.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,368 @@
+//! One message handed over: MAIL, a RCPT for each recipient, DATA, the message, the final dot.
+//!
+//! Where the relay offers PIPELINING the commands go out together and the answers are read in order; otherwise one
+//! at a time. Either way each recipient's answer is kept on its own, and the message goes out if any was accepted.
+
+use std::time::Duration;
+
+use angarium_domain::address::Address;
+use angarium_domain::id::NotificationId;
+use angarium_domain::outcome::{Failure, FailureClass, Outcome};
+use tokio::time::Instant;
+
+use super::Phase;
+use super::reply::Reply;
+use super::session::{Offers, Session};
+use super::verdict::{Answer, Judge};
+use super::wire::Broken;
+
+/// Commands that are sent before an answer is read; as many answers fit into what a connection holds unread.
+const WINDOW: usize = 100;
+
+/// The commands of one transaction may take so many times the limit of one.
+const COMMANDS: u32 = 10;
+
+/// What is handed over, and to whom.
+pub(crate) struct Envelope<'a> {
+    pub(crate) id: NotificationId,
+    /// Where bounces go; none for the null sender.
+    pub(crate) sender: Option<&'a Address>,
+    pub(crate) recipients: Vec<&'a Address>,
+    /// The message ready to be sent: lines that begin with a dot have one more, and the final dot stands at the end.
+    pub(crate) message: &'a [u8],
+    /// Bytes of the message as it is.
+    pub(crate) size: usize,
+    /// The message itself has characters beyond ASCII in its headers.
+    pub(crate) utf8_headers: bool,
+}
+
+/// The time limits of a channel.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) command: Duration,
+    pub(crate) last_reply: Duration,
+}
+
+/// What became of one recipient.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    Is(Outcome),
+    /// The relay has enough of them; another transaction is for the rest.
+    Later,
+}
+
+/// How a transaction ended.
+pub(crate) enum Ended {
+    /// The fate of each recipient, in order. The session can serve again if it says so.
+    Done { fates: Vec<Fate>, reusable: bool },
+    /// The relay had ended this old session; nothing of the message left.
+    Stale,
+}
+
+/// The answers to the commands of an envelope, as far as they came.
+struct Answers {
+    mail: Option<Reply>,
+    recipients: Vec<Option<Reply>>,
+    data: Option<Reply>,
+    broken: Option<Broken>,
+}
+
+impl Session {
+    /// Hands over a message.
+    pub(crate) async fn hand_over(
+        &mut self,
+        envelope: &Envelope<'_>,
+        limits: Limits,
+        judge: &Judge<'_>,
+    ) -> Ended {
+        if self.dirty {
+            match self.wire.ask("RSET", limits.command).await {
+                Ok(reply) if reply.is_positive() => self.dirty = false,
+                _ => return Ended::Stale,
+            }
+        }
+        let parameters = Parameters::of(envelope, &self.offers);
+        let mut answers = self.introduce(envelope, &parameters, limits).await;
+        let refused_parameters =
+            answers.mail.as_ref().is_some_and(|reply| matches!(reply.code, 501 | 504 | 555));
+        if refused_parameters && answers.broken.is_none() && parameters.are_optional() {
+            let plain = Parameters::needed(envelope);
+            answers = self.introduce(envelope, &plain, limits).await;
+        }
+        let ended = answers.session_ended();
+        if ended && self.reused {
+            return Ended::Stale;
+        }
+        let mut fates = introduced(&answers, envelope, judge);
+        let accepted: Vec<usize> =
+            (0..fates.len()).filter(|&place| fates.get(place).is_some_and(Option::is_none)).collect();
+        let ready = answers.data.as_ref().is_some_and(|reply| reply.code == 354);
+        let mut reusable = !ended;
+        if ready && !ended {
+            let (outcome, alive) = self.deliver(envelope, !accepted.is_empty(), limits, judge).await;
+            reusable = alive;
+            for place in accepted {
+                if let Some(fate) = fates.get_mut(place) {
+                    *fate = Some(Fate::Is(outcome.clone()));
+                }
+            }
+        } else {
+            self.dirty = true;
+            let failure = not_ready(&answers, judge);
+            for place in accepted {
+                if let Some(fate) = fates.get_mut(place) {
+                    *fate = Some(Fate::Is(Outcome::Failed(failure.clone())));
+                }
+            }
+        }
+        Ended::Done { fates: fates.into_iter().flatten().collect(), reusable }
+    }
+
+    /// Sends the commands up to DATA and reads their answers.
+    async fn introduce(
+        &mut self,
+        envelope: &Envelope<'_>,
+        parameters: &Parameters,
+        limits: Limits,
+    ) -> Answers {
+        let sender = envelope.sender.map_or("", Address::as_str);
+        let mut commands = vec![format!("MAIL FROM:<{sender}>{}\r\n", parameters.mail)];
+        for recipient in &envelope.recipients {
+            commands.push(format!("RCPT TO:<{recipient}>{}\r\n", parameters.recipient(recipient)));
+        }
+        commands.push("DATA\r\n".to_owned());
+        let window = if self.offers.pipelining { WINDOW } else { 1 };
+        let mut answers = Answers {
+            mail: None,
+            recipients: vec![None; envelope.recipients.len()],
+            data: None,
+            broken: None,
+        };
+        let deadline = Instant::now() + limits.command * COMMANDS;
+        let mut sent = 0;
+        for group in commands.chunks(window) {
+            let last = sent + group.len() == commands.len();
+            let nobody = last && group.len() == 1 && !answers.has_recipients();
+            if nobody || answers.is_over() {
+                break;
+            }
+            let limit = limits.command.min(deadline.saturating_duration_since(Instant::now()));
+            if let Err(broken) = self.wire.say(&group.concat(), limit).await {
+                answers.broken = Some(broken);
+                break;
+            }
+            for place in sent..sent + group.len() {
+                let limit = limits.command.min(deadline.saturating_duration_since(Instant::now()));
+                match self.wire.hear(limit).await {
+                    Ok(reply) => answers.note(place, reply),
+                    Err(broken) => {
+                        answers.broken = Some(broken);
+                        return answers;
+                    }
+                }
+            }
+            sent += group.len();
+        }
+        answers
+    }
+
+    /// The message and the answer to it. If nobody was accepted and the relay waits all the same, it gets nothing
+    /// but the dot.
+    async fn deliver(
+        &mut self,
+        envelope: &Envelope<'_>,
+        anybody: bool,
+        limits: Limits,
+        judge: &Judge<'_>,
+    ) -> (Outcome, bool) {
+        let message = if anybody { envelope.message } else { b".\r\n" };
+        if let Err(broken) = self.wire.hand_over(message, limits.command).await {
+            // The final dot did not leave. The relay may have said why before it closed.
+            let failure = match self.wire.hear(Duration::from_secs(1)).await {
+                Ok(reply) if !reply.is_positive() => judge.refused(Phase::Data, &reply),
+                _ => judge.broken(Phase::Data, &broken),
+            };
+            return (Outcome::Failed(failure), false);
+        }
+        match self.wire.hear(limits.last_reply).await {
+            Ok(reply) if reply.is_positive() => (Outcome::Delivered(judge.receipt(&reply)), true),
+            Ok(reply) => (Outcome::Failed(judge.refused(Phase::Final, &reply)), !reply.is_closing()),
+            Err(broken) => (Outcome::Failed(judge.broken(Phase::Final, &broken)), false),
+        }
+    }
+}
+
+impl Answers {
+    fn note(&mut self, place: usize, reply: Reply) {
+        let recipients = self.recipients.len();
+        match place {
+            0 => self.mail = Some(reply),
+            place if place <= recipients => {
+                if let Some(slot) = self.recipients.get_mut(place - 1) {
+                    *slot = Some(reply);
+                }
+            }
+            _ => self.data = Some(reply),
+        }
+    }
+
+    fn has_recipients(&self) -> bool {
+        self.recipients.iter().flatten().any(Reply::is_positive)
+    }
+
+    /// The connection broke, or the relay closes it.
+    fn session_ended(&self) -> bool {
+        let mut replies = self.recipients.iter().chain([&self.mail, &self.data]).flatten();
+        self.broken.is_some() || replies.any(Reply::is_closing)
+    }
+
+    /// Nothing more needs to be asked: the sender was refused, or the relay is closing.
+    fn is_over(&self) -> bool {
+        let closing = |reply: &Option<Reply>| reply.as_ref().is_some_and(|reply| reply.code == 421);
+        self.mail.as_ref().is_some_and(|reply| !reply.is_positive()) || self.recipients.iter().any(closing)
+    }
+}
+
+/// The fate of each recipient so far; none for those that were accepted.
+fn introduced(answers: &Answers, envelope: &Envelope<'_>, judge: &Judge<'_>) -> Vec<Option<Fate>> {
+    let failed = |failure: Failure| Some(Fate::Is(Outcome::Failed(failure)));
+    if let Some(mail) = answers.mail.as_ref().filter(|reply| !reply.is_positive()) {
+        let failure = judge.refused(Phase::Mail, mail);
+        return envelope.recipients.iter().map(|_| failed(failure.clone())).collect();
+    }
+    let anybody = answers.has_recipients();
+    let said = answers.recipients.iter().map(|reply| reply.as_ref().map(|reply| judge.of_recipient(reply)));
+    let said: Vec<Option<Answer>> = said.collect();
+    let unknown_here = !anybody && is_unknown_to_the_relay(&said, envelope);
+    said.into_iter()
+        .map(|answer| match answer {
+            Some(Answer::Accepted) => None,
+            Some(Answer::TooMany(_)) if anybody => Some(Fate::Later),
+            Some(Answer::NoRelaying(failure)) if unknown_here => {
+                failed(Failure { class: FailureClass::PermanentConfig, ..failure })
+            }
+            Some(Answer::NoRelaying(failure) | Answer::Refused(failure) | Answer::TooMany(failure)) => {
+                failed(failure)
+            }
+            None => failed(not_ready(answers, judge)),
+        })
+        .collect()
+}
+
+/// Whether the relay relays for us to nobody at all, as far as this transaction shows: it refused several domains.
+/// One alone says nothing about the channel.
+fn is_unknown_to_the_relay(said: &[Option<Answer>], envelope: &Envelope<'_>) -> bool {
+    let mut domains: Vec<&str> = envelope.recipients.iter().map(|address| address.receiver()).collect();
+    domains.sort_unstable();
+    domains.dedup();
+    domains.len() > 1 && said.iter().all(|answer| matches!(answer, Some(Answer::NoRelaying(_))))
+}
+
+/// Why a message was not handed over to those who would have had it.
+fn not_ready(answers: &Answers, judge: &Judge<'_>) -> Failure {
+    let phase = match (&answers.mail, answers.recipients.iter().all(Option::is_some)) {
+        (None, _) => Phase::Mail,
+        (Some(_), false) => Phase::Rcpt,
+        (Some(_), true) => Phase::Data,
+    };
+    if let Some(reply) = answers.recipients.iter().flatten().find(|reply| reply.is_closing()) {
+        return Failure { class: FailureClass::Transient, ..judge.refused(Phase::Rcpt, reply) };
+    }
+    match (&answers.data, &answers.broken) {
+        (Some(reply), _) => judge.refused(Phase::Data, reply),
+        (None, Some(broken)) => judge.broken(phase, broken),
+        (None, None) => judge.broken(phase, &Broken::Protocol),
+    }
+}
+
+/// What stands behind the addresses in MAIL and RCPT.
+struct Parameters {
+    mail: String,
+    dsn: bool,
+    needed: bool,
+}
+
+impl Parameters {
+    /// Everything useful that the relay offers.
+    fn of(envelope: &Envelope<'_>, offers: &Offers) -> Self {
+        let needed = Parameters::needed(envelope);
+        let mut mail = needed.mail;
+        if offers.size.is_some() {
+            mail.push_str(&format!(" SIZE={}", envelope.size));
+        }
+        let dsn = offers.dsn && envelope.sender.is_some();
+        if dsn {
+            mail.push_str(&format!(" RET=HDRS ENVID={}", envelope.id));
+        }
+        Parameters { mail, dsn, needed: false }
+    }
+
+    /// What the message cannot do without.
+    fn needed(envelope: &Envelope<'_>) -> Self {
+        let international = |address: &&Address| !address.as_str().is_ascii();
+        let utf8 = envelope.utf8_headers
+            || envelope.recipients.iter().any(international)
+            || envelope.sender.is_some_and(|sender| international(&sender));
+        let mail = match (utf8, envelope.utf8_headers) {
+            (true, true) => " BODY=8BITMIME SMTPUTF8",
+            (true, false) => " SMTPUTF8",
+            (false, _) => "",
+        };
+        Parameters { mail: mail.to_owned(), dsn: false, needed: true }
+    }
+
+    fn are_optional(&self) -> bool {
+        !self.needed && (self.dsn || self.mail.contains(" SIZE="))
+    }
+
+    fn recipient(&self, address: &Address) -> String {
+        match (self.dsn, address.as_str().is_ascii()) {
+            (false, _) => String::new(),
+            (true, true) => format!(" NOTIFY=FAILURE,DELAY ORCPT=rfc822;{}", xtext(address.as_str())),
+            (true, false) => " NOTIFY=FAILURE,DELAY".to_owned(),
+        }
+    }
+}
+
+/// Text as it stands in a parameter (RFC 3461, 4).
+fn xtext(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'!'..=b'~' if !matches!(byte, b'+' | b'=') => char::from(byte).to_string(),
+        _ => format!("+{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// The message as it goes over the wire: a dot more before a dot that begins a line, and the final dot.
+pub(crate) fn dot_stuffed(message: &[u8]) -> Vec<u8> {
+    let mut stuffed = Vec::with_capacity(message.len() + message.len() / 64 + 5);
+    for line in message.split_inclusive(|&byte| byte == b'\n') {
+        if line.first() == Some(&b'.') {
+            stuffed.push(b'.');
+        }
+        stuffed.extend_from_slice(line);
+    }
+    if !stuffed.ends_with(b"\r\n") {
+        stuffed.extend_from_slice(b"\r\n");
+    }
+    stuffed.extend_from_slice(b".\r\n");
+    stuffed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dot_at_the_start_of_a_line_is_doubled() {
+        assert_eq!(dot_stuffed(b".a\r\n..\r\nb.\r\n"), b"..a\r\n...\r\nb.\r\n.\r\n");
+        assert_eq!(dot_stuffed(b"a"), b"a\r\n.\r\n");
+        assert_eq!(dot_stuffed(b""), b"\r\n.\r\n");
+    }
+
+    #[test]
+    fn xtext_of_an_address() {
+        assert_eq!(xtext("a+b=c@example.com"), "a+2Bb+3Dc@example.com");
+        assert_eq!(xtext("é "), "+C3+A9+20");
+    }
+}

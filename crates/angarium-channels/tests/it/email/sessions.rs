@@ -1,0 +1,98 @@
+//! Sessions serve many messages, and one that was ended meanwhile costs nothing.
+
+use angarium_domain::adapter::Adapter;
+use angarium_domain::outcome::FailureClass;
+use angarium_receivers::mail::{Phase, Reply};
+
+use super::{delivered, fail_one, send, send_one, without, without_sin, world, world_with};
+
+#[tokio::test]
+async fn a_session_serves_again() {
+    let (receiver, adapter) = world().await;
+    for _ in 0..5 {
+        delivered(send_one(&adapter).await);
+    }
+    assert_eq!(receiver.sessions().len(), 1);
+    assert_eq!(receiver.mails().len(), 5);
+    without_sin(&receiver);
+}
+
+/// A message that was broken off is forgotten before the next begins.
+#[tokio::test]
+async fn a_refused_message_leaves_no_trace() {
+    for options in [angarium_receivers::mail::Options::default(), without(&["PIPELINING"])] {
+        let (receiver, adapter) = world_with(options).await;
+        receiver.script(Phase::Rcpt, [Reply::text("550 5.1.1 unknown")]);
+        fail_one(&adapter).await;
+        delivered(send_one(&adapter).await);
+        let sessions = receiver.sessions();
+        assert_eq!(sessions.len(), 1);
+        assert!(sessions[0].commands.iter().any(|command| command == "RSET"), "{:?}", sessions[0].commands);
+        without_sin(&receiver);
+    }
+}
+
+/// C097: 421 on a session that served before is no failure: a fresh one serves, at once and uncounted; other
+/// sessions stay as they are.
+#[tokio::test]
+async fn c097_421_in_the_middle_of_a_reused_session() {
+    for phase in [Phase::Mail, Phase::Rcpt, Phase::Data] {
+        let (receiver, adapter) = world().await;
+        delivered(send_one(&adapter).await);
+        receiver.script(phase, [Reply::text("421 4.7.0 session limit reached")]);
+        delivered(send_one(&adapter).await);
+        assert_eq!(receiver.sessions().len(), 2, "{phase:?}");
+        assert_eq!(receiver.mails().len(), 2, "{phase:?}");
+        delivered(send_one(&adapter).await);
+        assert_eq!(receiver.sessions().len(), 2, "the dead session did not come back");
+    }
+    let (receiver, adapter) = world().await;
+    receiver.script(Phase::Rset, [Reply::text("421 4.7.0 session limit reached")]);
+    receiver.script(Phase::Rcpt, [Reply::text("550 5.1.1 unknown")]);
+    fail_one(&adapter).await;
+    delivered(send_one(&adapter).await);
+}
+
+/// C098: a session that the server ended while it was idle is replaced without a word.
+#[tokio::test]
+async fn c098_an_idle_session_closed_by_the_server() {
+    let (receiver, adapter) = world().await;
+    receiver.script(Phase::Final, [Reply::raw("250 2.0.0 ok\r\n221 2.0.0 idle timeout\r\n").then_hang_up()]);
+    delivered(send_one(&adapter).await);
+    receiver.wait_until(|sessions| sessions.iter().all(|session| session.over)).await;
+    delivered(send_one(&adapter).await);
+    assert_eq!((receiver.sessions().len(), receiver.mails().len()), (2, 2));
+}
+
+/// A doubt is a doubt on a session that served before, too: the message is not sent again by itself.
+#[tokio::test]
+async fn a_lost_answer_on_a_reused_session_is_in_doubt() {
+    let (receiver, adapter) = world().await;
+    delivered(send_one(&adapter).await);
+    receiver.script(Phase::Final, [Reply::hang_up().taking()]);
+    let failure = fail_one(&adapter).await;
+    assert_eq!((failure.class, failure.duplicate_risk), (FailureClass::Transient, true));
+    assert_eq!(receiver.mails().len(), 2);
+}
+
+/// Messages side by side have sessions of their own, and as many as the channel keeps stay open.
+#[tokio::test]
+async fn messages_side_by_side() {
+    let (receiver, adapter) = world().await;
+    let delivery = super::delivery(&["a@example.com"]);
+    let gate = angarium_receivers::mail::Gate::closed();
+    receiver.script(Phase::Final, (0..6).map(|_| Reply::normal().gate(&gate)));
+    let all =
+        async { tokio::join!(adapter.send(&delivery), adapter.send(&delivery), adapter.send(&delivery)) };
+    let opened = async {
+        receiver.sessions_reach(3).await;
+        gate.open();
+    };
+    let ((a, b, c), ()) = tokio::join!(all, opened);
+    for mut outcomes in [a, b, c] {
+        delivered(outcomes.remove(0));
+    }
+    send(&adapter, &["a@example.com", "b@example.com"]).await;
+    assert_eq!(receiver.sessions().len(), 3);
+    without_sin(&receiver);
+}
