@@ -56,7 +56,8 @@ impl Mask {
             return None;
         }
         let masked = self.apply(&String::from_utf8_lossy(body));
-        let masked = quotable(message).iter().fold(masked, |text, quote| text.replace(quote, QUOTED));
+        let quotes = quotable(message, masked.len());
+        let masked = quotes.iter().fold(masked, |text, quote| text.replace(quote, QUOTED));
         clean(&masked)
     }
 }
@@ -69,12 +70,14 @@ pub(crate) fn clean(text: &str) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// The texts of a message as a receiver could quote them: plain, and as they stand in JSON; the longest first.
-fn quotable(message: &Message) -> Vec<String> {
+/// The texts of a message as a receiver could quote them in `most` bytes: plain, and as they stand in JSON; the
+/// longest first.
+fn quotable(message: &Message, most: usize) -> Vec<String> {
     let lines = message.body.lines().take(LINES).map(str::trim);
     let texts = [message.subject.as_str(), message.body.as_str()].into_iter().chain(message.data.as_deref());
     let mut quotes: Vec<String> = Vec::new();
-    for text in texts.chain(lines).filter(|text| text.chars().nth(TELLING_CHARS - 1).is_some()) {
+    let fits = |text: &&str| text.len() <= most && text.chars().nth(TELLING_CHARS - 1).is_some();
+    for text in texts.chain(lines).filter(fits) {
         let in_json = serde_json::Value::from(text).to_string();
         quotes.extend(in_json.get(1..in_json.len() - 1).map(str::to_owned));
         quotes.push(text.to_owned());

@@ -55,6 +55,12 @@ impl Way {
     pub(crate) fn rules(&self) -> Rules {
         Rules::from(&self.settings)
     }
+
+    /// Whether each exchange goes to one address, so that how it ends tells how the receiver behind that address
+    /// does. Where one message goes to many, what stands between us and them would be blamed on them.
+    fn one_to_each(&self) -> bool {
+        self.adapter.addresses_per_send() <= 1
+    }
 }
 
 /// Why nothing is sent.
@@ -224,14 +230,29 @@ impl Context {
     pub(crate) async fn send(&self, way: &Way, delivery: &Delivery) -> Vec<Outcome> {
         let outcomes = sending::send(way.adapter.as_ref(), delivery, way.settings.timeout).await;
         for (outcome, address) in outcomes.iter().zip(&delivery.addresses) {
+            if let Some(failed) = receiver_failed(outcome).filter(|_| way.one_to_each()) {
+                self.receivers.note(address.receiver(), failed);
+            }
             let class = match outcome {
                 Outcome::Delivered(_) => None,
                 Outcome::Failed(failure) => Some(failure.class),
             };
-            self.receivers.note(address.receiver(), class == Some(FailureClass::Transient));
             (self.observer)(way.settings.kind, class);
         }
         outcomes
+    }
+}
+
+/// Whether the receiver failed or worked; nothing if the outcome does not tell. Whoever answers works.
+fn receiver_failed(outcome: &Outcome) -> Option<bool> {
+    match outcome {
+        Outcome::Delivered(_) => Some(false),
+        Outcome::Failed(failure) if failure.whole_channel => None,
+        Outcome::Failed(failure) => match failure.class {
+            FailureClass::Transient => Some(true),
+            FailureClass::Interrupted | FailureClass::Internal => None,
+            _ => Some(false),
+        },
     }
 }
 

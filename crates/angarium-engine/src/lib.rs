@@ -18,6 +18,6 @@ mod permits;
 mod receivers;
 mod recovery;
 pub mod registry;
-mod sending;
+pub mod sending;
 mod settler;
 pub mod wake;

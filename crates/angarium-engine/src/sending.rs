@@ -11,8 +11,9 @@ use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 /// How much longer than it says an adapter may take before it is cut off.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Sends, and gives exactly one outcome for each address whatever the adapter does.
-pub(crate) async fn send(adapter: &dyn Adapter, delivery: &Delivery, timeout: Duration) -> Vec<Outcome> {
+/// Sends, and gives exactly one outcome for each address whatever the adapter does. `timeout` is the channel's. Can be
+/// dropped at any point.
+pub async fn send(adapter: &dyn Adapter, delivery: &Delivery, timeout: Duration) -> Vec<Outcome> {
     let expected = delivery.addresses.len();
     let longest = adapter.longest(delivery, timeout);
     let outcomes = match tokio::time::timeout(longest + GRACE, guarded(adapter, delivery)).await {

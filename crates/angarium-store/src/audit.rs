@@ -12,6 +12,7 @@ use angarium_domain::text::Actor;
 use angarium_domain::time::Timestamp;
 use uuid::Uuid;
 
+use crate::bounces::RecordedBounce;
 use crate::db::{Op, Row, Tx, params};
 use crate::error::Result;
 use crate::types::{AuditView, Key};
@@ -68,6 +69,20 @@ impl Fact {
             at: action.at,
             detail,
         }
+    }
+
+    /// What a mail server reported about an address.
+    pub(crate) fn bounced(key: Key, id: NotificationId, bounce: &RecordedBounce) -> Self {
+        let action = bounce.action.as_str();
+        let detail = serde_json::json!({
+            "address": bounce.address,
+            "action": action,
+            "status": bounce.status,
+            "diagnostic": bounce.diagnostic,
+            "suppressed": bounce.is_hard(),
+        });
+        let which = format!("{action} {}", bounce.address);
+        Fact { key, id, kind: "bounced", which, actor: bounce.actor.clone(), at: bounce.at, detail }
     }
 
     /// Ordered by time, and the same for the same fact.
@@ -131,6 +146,8 @@ const BEHIND: &str =
     "SELECT key, id, accepted_by, created_at FROM notifications WHERE audited <> facts LIMIT $1";
 const ATTEMPTS: &str = "SELECT number, ended_at, result, class, detail, status_code, led_to, late FROM attempts WHERE notification = $1";
 const ACTIONS: &str = "SELECT key, action, actor, reason, at, led_to FROM actions WHERE notification = $1";
+const BOUNCES: &str =
+    "SELECT address, action, at, actor, status, diagnostic FROM bounces WHERE notification = $1";
 const CAUGHT_UP: &str = "UPDATE notifications SET audited = facts WHERE key = $1";
 
 impl Op for Reemit {
@@ -184,7 +201,21 @@ async fn all_facts(
     let actions =
         tx.query(ACTIONS, params![key.0], |row| Ok(Fact::action(key, id, &action_row(row)?))).await?;
     facts.extend(actions);
+    let bounces =
+        tx.query(BOUNCES, params![key.0], |row| Ok(Fact::bounced(key, id, &bounce_row(row)?))).await?;
+    facts.extend(bounces);
     Ok(facts)
+}
+
+fn bounce_row(row: &Row<'_>) -> Result<RecordedBounce> {
+    Ok(RecordedBounce {
+        address: row.text(0)?,
+        action: row.word(1)?,
+        at: row.time(2)?,
+        actor: row.text(3)?,
+        status: row.text(4)?,
+        diagnostic: row.opt_text(5)?,
+    })
 }
 
 fn action_row(row: &Row<'_>) -> Result<RecordedAction> {

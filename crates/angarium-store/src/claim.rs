@@ -10,6 +10,7 @@ use angarium_domain::targets::TargetState;
 use angarium_domain::text::ChannelName;
 use angarium_domain::time::Timestamp;
 
+use crate::bounces::{self, FAILED_COLUMNS};
 use crate::db::dialect::LOCK_CHOSEN;
 use crate::db::{Op, Row, Tx, params};
 use crate::error::{Result, StoreError};
@@ -136,12 +137,17 @@ const LOAD: &str = "SELECT c.subject, c.body, c.data, n.resolved, s.reason
     LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = n.address
     WHERE n.key = $1 AND n.generation = $2 AND n.lease_until IS NOT NULL";
 
-const LOAD_TARGETS: &str = "SELECT t.ordinal, t.address, t.state, t.due_at, t.error_class, t.error_detail,
-        t.budget_used, t.retry_count, s.reason, coalesce(l.waits_until, 0)
-    FROM targets t JOIN notifications n ON n.key = t.notification
-    LEFT JOIN lanes l ON l.channel = n.channel AND l.receiver = t.receiver
-    LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = t.address
-    WHERE t.notification = $1 ORDER BY t.ordinal";
+fn load_targets_sql() -> String {
+    format!(
+        "SELECT t.ordinal, t.address, t.state, t.due_at, t.error_class, t.error_detail,
+            t.budget_used, t.retry_count, s.reason, coalesce(l.waits_until, 0), {FAILED_COLUMNS}
+        FROM targets t JOIN notifications n ON n.key = t.notification
+        LEFT JOIN lanes l ON l.channel = n.channel AND l.receiver = t.receiver
+        LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = t.address {}
+        WHERE t.notification = $1 ORDER BY t.ordinal",
+        bounces::join_failed("t.notification", "t.address")
+    )
+}
 
 impl Op for Load {
     type Output = Option<Payload>;
@@ -169,7 +175,7 @@ impl Op for Load {
 
 /// The members of a notification's list, in order.
 pub(crate) async fn targets_of(tx: &mut Tx<'_>, key: Key) -> Result<Vec<Target>> {
-    tx.query(LOAD_TARGETS, params![key.0], |row| {
+    tx.query(&load_targets_sql(), params![key.0], |row| {
         let error = error_at(row, 4)?;
         let state = match (row.text(2)?.as_str(), error) {
             ("accepted", _) => TargetState::Accepted,
@@ -183,6 +189,7 @@ pub(crate) async fn targets_of(tx: &mut Tx<'_>, key: Key) -> Result<Vec<Target>>
             state,
             progress,
             suppressed: row.opt_text(8)?,
+            bounced: bounces::failed_at(row, 10)?,
             waits_until: row.time(9)?,
         })
     })

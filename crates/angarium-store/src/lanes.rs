@@ -3,6 +3,7 @@
 
 use angarium_domain::disposition::Scope;
 use angarium_domain::outcome::RETRY_AFTER_BOUNDS;
+use angarium_domain::text::ChannelName;
 use angarium_domain::time::Timestamp;
 
 use crate::db::{Op, Tx, params};
@@ -103,9 +104,63 @@ pub(crate) async fn apply(tx: &mut Tx<'_>, change: &ScopeChange, now: Timestamp)
         }
         Scope::SuppressAddress => {
             if let Some(address) = &change.address {
-                tx.execute(SUPPRESS, params![channel, address, reason, now]).await?;
+                suppress(tx, channel, address, reason, now).await?;
             }
         }
     }
     Ok(())
+}
+
+/// Sends an address no more messages from now on; false if that was so before.
+pub(crate) async fn suppress(
+    tx: &mut Tx<'_>,
+    channel: &str,
+    address: &str,
+    reason: &str,
+    now: Timestamp,
+) -> Result<bool> {
+    Ok(tx.execute(SUPPRESS, params![channel, address, reason, now]).await? == 1)
+}
+
+/// What stands in the way of a channel as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelState {
+    /// The channel.
+    pub channel: String,
+    /// Until when it is left alone. Once that has passed, one delivery may probe a suspended channel, and any may
+    /// go out on another.
+    pub waits_until: Timestamp,
+    /// Why it is suspended, if it is.
+    pub suspended: Option<String>,
+}
+
+/// Channels whose states are shown at most.
+const MOST_CHANNELS: i64 = 10_000;
+
+/// Every channel that waits or is suspended, by name.
+pub(crate) struct ChannelStates;
+
+impl Op for ChannelStates {
+    type Output = Vec<ChannelState>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<ChannelState>> {
+        const LIST: &str =
+            "SELECT channel, waits_until, suspended FROM channel_states ORDER BY channel LIMIT $1";
+        tx.query(LIST, params![MOST_CHANNELS], |row| {
+            Ok(ChannelState { channel: row.text(0)?, waits_until: row.time(1)?, suspended: row.opt_text(2)? })
+        })
+        .await
+    }
+}
+
+/// Lets a channel send again; false if nothing stood in its way. What its receivers asked for goes on to hold.
+pub(crate) struct ReopenChannel(pub(crate) ChannelName);
+
+impl Op for ReopenChannel {
+    type Output = bool;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        const REOPEN: &str = "DELETE FROM channel_states WHERE channel = $1";
+        Ok(tx.execute(REOPEN, params![self.0.as_str()]).await? == 1)
+    }
 }

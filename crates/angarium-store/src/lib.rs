@@ -12,6 +12,7 @@
 mod accept;
 mod actions;
 mod audit;
+mod bounces;
 mod claim;
 mod db;
 mod error;
@@ -30,12 +31,14 @@ use std::time::Duration;
 use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::id::NotificationId;
-use angarium_domain::text::ChannelName;
+use angarium_domain::text::{Actor, ChannelName};
 use angarium_domain::time::Timestamp;
 
+pub use bounces::{Bounce, BounceAction, BounceOutcome, BounceReport, UnknownBounceAction};
 pub use db::Options;
 use db::{Op, Sqlite, Tx, params};
 pub use error::{Result, StoreError};
+pub use lanes::ChannelState;
 pub use types::*;
 
 /// The low bits of a key tell nodes apart that accept in the same microsecond.
@@ -249,6 +252,17 @@ impl Store {
         self.db.write(actions::Act { request, now }).await
     }
 
+    /// Writes down what a mail server reports about a notification, and suppresses addresses that will never take
+    /// messages, in one commit. `actor` is who hands the report in.
+    pub async fn record_bounces(
+        &self,
+        report: BounceReport,
+        actor: Actor,
+        now: Timestamp,
+    ) -> Result<BounceOutcome> {
+        self.db.write(bounces::RecordBounces { report, actor, now }).await
+    }
+
     /// One notification, if there is one with this id.
     pub async fn get(&self, id: NotificationId) -> Result<Option<View>> {
         self.db.read(views::Get { id }).await
@@ -302,6 +316,17 @@ impl Store {
         self.db.write(Ping { bytes }).await?;
         self.refused.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Every channel that waits or is suspended, by name. A wait may have passed.
+    pub async fn channel_states(&self) -> Result<Vec<ChannelState>> {
+        self.db.read(lanes::ChannelStates).await
+    }
+
+    /// Lets a channel send again at once; false if it was neither suspended nor waiting. The waits of single
+    /// receivers on it stay.
+    pub async fn reopen_channel(&self, channel: &ChannelName) -> Result<bool> {
+        self.db.write(lanes::ReopenChannel(channel.clone())).await
     }
 
     /// Stores a key; false if its name is taken.

@@ -179,6 +179,8 @@ pub struct Target {
     pub progress: Progress,
     /// The address wants no more messages, and why.
     pub suppressed: Option<String>,
+    /// It came back from this address, and why: `bounced: 5.1.1 no such mailbox`.
+    pub bounced: Option<String>,
     /// Until when the receiver behind it is left alone.
     pub waits_until: Timestamp,
 }
@@ -394,8 +396,10 @@ pub struct View {
     pub data: Option<String>,
     /// Retries scheduled so far.
     pub retry_count: u32,
-    /// The last thing that went wrong.
+    /// The last thing that went wrong; if it came back from addresses, these come first.
     pub last_error: Option<LastError>,
+    /// It came back from the address that it was addressed to, and why. For a list see [`Target::bounced`].
+    pub bounced: Option<String>,
     /// Why it was skipped.
     pub skip_reason: Option<String>,
     /// Who it really went to, or goes to.
@@ -488,7 +492,7 @@ pub struct AttemptView {
 pub struct AuditView {
     /// The entry's own id: the same however often it is written.
     pub event_id: uuid::Uuid,
-    /// `enqueued`, `accepted`, `attempt`, `submitted` or `terminal`.
+    /// `enqueued`, `accepted`, `attempt`, `submitted`, `terminal` or `bounced`.
     pub kind: String,
     /// Who did it.
     pub actor: String,

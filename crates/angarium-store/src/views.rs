@@ -2,19 +2,30 @@
 
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::id::NotificationId;
+use angarium_domain::limits::ERROR_CHARS;
+use angarium_domain::outcome::{FailureClass, LastError};
 use angarium_domain::state::Status;
+use angarium_domain::text::one_line;
 use angarium_domain::time::Timestamp;
 
+use crate::bounces::{self, FAILED_COLUMNS};
 use crate::claim::{error_at, targets_of};
 use crate::db::{Op, Row, Tx, Value, params};
 use crate::error::Result;
 use crate::types::{AttemptRecord, AttemptView, Filter, Key, Listing, View};
 
-const VIEW: &str = "SELECT n.key, n.id, n.status, n.route, n.kind, n.channel, n.list, n.address,
-        c.subject, c.body, c.data, n.retry_count, n.error_class, n.error_detail, n.skip_reason,
-        n.provider_message_id, n.site, n.instance, n.script, n.node, n.enqueued_at, n.created_at,
-        n.last_attempt_at, n.due_at, n.delivered_at, n.completed_at, n.lease_until IS NOT NULL, n.resolved
-    FROM notifications n JOIN contents c ON c.key = n.key";
+fn view_sql(of_key: &str) -> String {
+    format!(
+        "SELECT n.key, n.id, n.status, n.route, n.kind, n.channel, n.list, n.address,
+            c.subject, c.body, c.data, n.retry_count, n.error_class, n.error_detail, n.skip_reason,
+            n.provider_message_id, n.site, n.instance, n.script, n.node, n.enqueued_at, n.created_at,
+            n.last_attempt_at, n.due_at, n.delivered_at, n.completed_at, n.lease_until IS NOT NULL,
+            n.resolved, {FAILED_COLUMNS}
+        FROM notifications n JOIN contents c ON c.key = n.key {}
+        WHERE n.key = {of_key}",
+        bounces::join_failed("n.key", "n.address")
+    )
+}
 
 fn view_row(row: &Row<'_>) -> Result<(View, bool)> {
     let view = View {
@@ -31,6 +42,7 @@ fn view_row(row: &Row<'_>) -> Result<(View, bool)> {
         data: row.opt_text(10)?,
         retry_count: row.count(11)?,
         last_error: error_at(row, 12)?,
+        bounced: bounces::failed_at(row, 28)?,
         skip_reason: row.opt_text(14)?,
         targets: Vec::new(),
         provider_message_id: row.opt_text(15)?,
@@ -47,6 +59,24 @@ fn view_row(row: &Row<'_>) -> Result<(View, bool)> {
     Ok((view, row.flag(27)?))
 }
 
+/// The members of its list, and what came back, laid over what is known of the attempts.
+async fn complete(tx: &mut Tx<'_>, view: &mut View, resolved: bool) -> Result<()> {
+    if resolved {
+        view.targets = targets_of(tx, view.key).await?;
+    }
+    let own = view.address.as_ref().zip(view.bounced.as_ref());
+    let members = view.targets.iter().filter_map(|target| Some((&target.address, target.bounced.as_ref()?)));
+    let came_back: Vec<String> =
+        own.into_iter().chain(members).map(|(address, why)| format!("{address}: {why}")).collect();
+    if !came_back.is_empty() {
+        let before = view.last_error.take().map(|error| error.detail);
+        let details: Vec<String> = came_back.into_iter().chain(before).collect();
+        let detail = one_line(&details.join("; "), ERROR_CHARS);
+        view.last_error = Some(LastError { class: FailureClass::PermanentRecipient, detail });
+    }
+    Ok(())
+}
+
 /// One notification with all there is to it.
 pub(crate) struct Get {
     pub(crate) id: NotificationId,
@@ -59,12 +89,10 @@ impl Op for Get {
     type Output = Option<View>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<View>> {
-        let sql = format!("{VIEW} JOIN ids i ON i.key = n.key WHERE i.id = $1");
+        let sql = view_sql("(SELECT i.key FROM ids i WHERE i.id = $1)");
         let found = tx.query_opt(&sql, params![self.id.uuid()], view_row).await?;
         let Some((mut view, resolved)) = found else { return Ok(None) };
-        if resolved {
-            view.targets = targets_of(tx, view.key).await?;
-        }
+        complete(tx, &mut view, resolved).await?;
         view.provider_response =
             tx.query_opt(LAST_RESPONSE, params![view.key.0], |row| row.opt_text(0)).await?.flatten();
         Ok(Some(view))
@@ -137,7 +165,7 @@ impl Op for List {
         let keys = tx.query(&sql, &conditions.values, |row| row.int(0)).await?;
         let mut page = Listing { items: Vec::new(), more: keys.len() > self.limit };
         let mut bytes = 0;
-        let one = format!("{VIEW} WHERE n.key = $1");
+        let one = view_sql("$1");
         for key in keys.into_iter().take(self.limit) {
             if bytes >= LISTING_BYTES {
                 page.more = true;
@@ -146,9 +174,7 @@ impl Op for List {
             let Some((mut view, resolved)) = tx.query_opt(&one, params![key], view_row).await? else {
                 continue;
             };
-            if resolved {
-                view.targets = targets_of(tx, view.key).await?;
-            }
+            complete(tx, &mut view, resolved).await?;
             bytes += view.subject.len() + view.body.len() + view.data.as_ref().map_or(0, String::len);
             page.items.push(view);
         }

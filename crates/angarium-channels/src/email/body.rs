@@ -4,6 +4,8 @@
 //! servers without 8BITMIME, and no relay has a reason to touch a line. A dot at the beginning of a line is left
 //! to the conversation with the server, which doubles it.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -23,13 +25,15 @@ pub(crate) struct Encoded {
 
 /// Encodes `text`. CRLF, a lone CR and a lone LF are all ends of lines.
 pub(crate) fn encode(text: &str) -> Encoded {
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let text = match text.contains('\r') {
+        true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
+        false => Cow::Borrowed(text),
+    };
     let escapes = text.bytes().filter(|&byte| byte != b'\n' && !is_literal(byte)).count();
     if escapes * 2 > text.len() {
         Encoded { transfer: "base64", text: base64(&text.replace('\n', "\r\n")) }
     } else {
-        let lines: Vec<String> = text.split('\n').map(quoted_printable).collect();
-        Encoded { transfer: "quoted-printable", text: lines.join("\r\n") }
+        Encoded { transfer: "quoted-printable", text: quoted_printable(&text) }
     }
 }
 
@@ -38,40 +42,48 @@ fn base64(text: &str) -> String {
     lines.join("\r\n")
 }
 
-/// One line of text, broken where it is too long (RFC 2045, 6.7), but never inside a character.
-fn quoted_printable(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
+/// Lines of text, broken where they are too long (RFC 2045, 6.7), but never inside a character.
+fn quoted_printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    let mut token = String::new();
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            out.push_str("\r\n");
+        }
+        write_line(line, &mut token, &mut out);
+    }
+    out
+}
+
+fn write_line(line: &str, token: &mut String, out: &mut String) {
     let mut column = 0;
     for (at, c) in line.char_indices() {
-        let rest = line.get(at..).unwrap_or_default();
-        let is_last = rest.len() == c.len_utf8();
-        let mut token = token(c, is_last);
+        let is_last = at + c.len_utf8() == line.len();
+        write_token(c, is_last, token);
         // Every line but the last one ends with `=`.
         if column + token.len() > if is_last { LINE } else { LINE - 1 } {
             out.push_str("=\r\n");
             column = 0;
         }
         // Mail stores take a line that begins like this for the beginning of another mail, and change it.
-        if column == 0 && rest.starts_with("From ") {
-            token = "=46".to_owned();
+        if column == 0 && line.get(at..).is_some_and(|rest| rest.starts_with("From ")) {
+            "=46".clone_into(token);
         }
         column += token.len();
-        out.push_str(&token);
+        out.push_str(token);
     }
-    out
 }
 
-/// One character. A blank at the end of a line would be lost on the way.
-fn token(c: char, is_last: bool) -> String {
-    let mut out = String::new();
+/// One character, in the place of what `token` held. A blank at the end of a line would be lost on the way.
+fn write_token(c: char, is_last: bool, token: &mut String) {
+    token.clear();
     for &byte in c.encode_utf8(&mut [0; 4]).as_bytes() {
         if is_literal(byte) && !(is_last && matches!(byte, b' ' | b'\t')) {
-            out.push(byte.into());
+            token.push(byte.into());
         } else {
-            escape(byte, &mut out);
+            escape(byte, token);
         }
     }
-    out
 }
 
 fn is_literal(byte: u8) -> bool {

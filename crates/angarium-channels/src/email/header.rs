@@ -7,7 +7,6 @@
 //! Lines have up to 76 characters, but for tokens that cannot be broken: addresses, ids and URLs, which are
 //! bounded where they are parsed. Mail addresses may be UTF-8 (RFC 6532).
 
-use std::fmt;
 use std::fmt::Write;
 
 use base64::Engine;
@@ -59,18 +58,18 @@ impl Field {
         lines.end()
     }
 
+    /// Adds the field, with the ends of its lines, to a header.
+    pub(crate) fn write(&self, header: &mut String) {
+        for part in [self.name, ": ", &self.value, "\r\n"] {
+            header.push_str(part);
+        }
+    }
+
     /// A field of tokens that are ASCII and are separated by white space.
     pub(crate) fn tokens<'a>(name: &'static str, tokens: impl IntoIterator<Item = &'a str>) -> Self {
         let mut lines = Lines::of(name);
         lines.add_all(tokens);
         lines.end()
-    }
-}
-
-impl fmt::Display for Field {
-    /// The field with the ends of its lines.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\r\n", self.name, self.value)
     }
 }
 
@@ -232,7 +231,9 @@ mod tests {
     use super::*;
 
     fn subject(text: &str) -> String {
-        Field::text("Subject", text).to_string()
+        let mut header = String::new();
+        Field::text("Subject", text).write(&mut header);
+        header
     }
 
     #[test]

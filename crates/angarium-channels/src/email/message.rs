@@ -52,6 +52,9 @@ pub struct Composed {
     pub needs_smtputf8: bool,
 }
 
+/// Bytes that a header takes, as a rule.
+const HEADER_BYTES: usize = 1024;
+
 /// Writes `message` on `letterhead`; the same bytes whenever it is asked for.
 ///
 /// Fails for good if the message's options are wrong or the letterhead's settings cannot stand in a header.
@@ -87,9 +90,12 @@ pub fn compose(letterhead: &Letterhead, message: &Message) -> Result<Composed, F
         fields.insert(0, signer.sign(&fields, &content.text)?);
     }
 
-    let header: String = fields.iter().map(Field::to_string).collect();
-    let needs_smtputf8 = !header.is_ascii();
-    Ok(Composed { bytes: format!("{header}\r\n{}", content.text).into_bytes(), needs_smtputf8 })
+    let mut mail = String::with_capacity(HEADER_BYTES + content.text.len());
+    fields.iter().for_each(|field| field.write(&mut mail));
+    let needs_smtputf8 = !mail.is_ascii();
+    mail.push_str("\r\n");
+    mail.push_str(&content.text);
+    Ok(Composed { bytes: mail.into_bytes(), needs_smtputf8 })
 }
 
 /// Holds a letterhead against what a header can hold. The rest of it was parsed.
@@ -146,8 +152,9 @@ impl Content {
         let boundary = format!("=_{}", message.id);
         let mut text = String::new();
         for part in [plain, Content::part("text/html;", html)] {
-            let fields: String = part.fields.iter().map(Field::to_string).collect();
-            text += &format!("--{boundary}\r\n{fields}\r\n{}\r\n", part.text);
+            text += &format!("--{boundary}\r\n");
+            part.fields.iter().for_each(|field| field.write(&mut text));
+            text += &format!("\r\n{}\r\n", part.text);
         }
         text += &format!("--{boundary}--\r\n");
         let boundary = format!("boundary=\"{boundary}\"");

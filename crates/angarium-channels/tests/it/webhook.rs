@@ -9,6 +9,7 @@ use angarium_domain::channel::ChannelKind;
 use angarium_domain::limits::RESPONSE_KEPT_BYTES;
 use angarium_domain::outcome::{Failure, FailureClass, Outcome, Receipt};
 use angarium_domain::text::ChannelName;
+use angarium_domain::transcript::{Speaker, Transcript, Turn};
 use angarium_egress::{Client, Guard, Options};
 use angarium_receivers::http::{Receiver, Reply};
 
@@ -365,4 +366,62 @@ async fn a_channel_that_is_not_there() {
     assert_eq!((adapter.kind(), adapter.addresses_per_send()), (ChannelKind::Webhook, 1));
     let failure = failure_of(send_one(&adapter, &delivery("http://127.0.0.1:1/")).await);
     assert_eq!(failure.class, FailureClass::PermanentConfig);
+}
+
+/// The conversation of a delivery, a mark before each line that says whose it is.
+async fn conversation(delivery: &mut Delivery) -> String {
+    let transcript = Arc::new(Transcript::default());
+    delivery.transcript = Some(Arc::clone(&transcript));
+    send_one(&adapter_with(options(), &[SECRET, NEXT_SECRET]), delivery).await;
+    let line = |turn: Turn| {
+        let mark = match turn.speaker {
+            Speaker::Us => '>',
+            Speaker::Them => '<',
+            Speaker::Remark => '*',
+        };
+        format!("{mark} {}\n", turn.text)
+    };
+    transcript.turns().into_iter().map(line).collect()
+}
+
+/// Whoever tests a channel sees what went over the wire, but no secret, neither ours nor the receiver's own.
+#[tokio::test]
+async fn a_conversation_is_written_down() {
+    let receiver = Receiver::start().await.unwrap();
+    let signature = SECRET.parse::<SigningSecret>().unwrap().sign(ID, 1_930_384_800, BODY.as_bytes());
+    let echo = format!("key {SECRET} is good\nline two; got: {signature}");
+    let length = echo.len();
+    let reply = Reply::ok()
+        .header("content-type", "text/plain")
+        .header("Set-Cookie", "sid=T0KEN")
+        .header("x-auth-token", "T0KEN")
+        .header("x-echo", &signature)
+        .body(echo);
+    receiver.script("/hook", [reply]);
+    let shown = conversation(&mut delivery(&receiver.url("/hook?key=1"))).await;
+    let masked = SECRET.replace("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8", "[masked]");
+    let expected = format!(
+        "> POST /hook?key=1 HTTP/1.1\n> host: {}\n> content-type: application/json\n> user-agent: angarium/0.1.0\n\
+         > webhook-id: {ID}\n> webhook-timestamp: 1930384800\n> webhook-signature: v1,[masked]= v1,[masked]=\n\
+         > content-length: {}\n> \n> {BODY}\n\
+         < HTTP/1.1 200 OK\n< content-length: {}\n< content-type: text/plain\n< set-cookie: [masked]\n\
+         < x-auth-token: [masked]\n< x-echo: v1,[masked]=\n< \n< key {masked} is good\n< line two; got: v1,[masked]=\n",
+        receiver.addr(),
+        BODY.len(),
+        length,
+    );
+    assert_eq!(shown, expected);
+}
+
+/// That no answer came is a remark.
+#[tokio::test]
+async fn a_conversation_that_breaks_off() {
+    let receiver = Receiver::start().await.unwrap();
+    receiver.script("/hook", [Reply::hang_up_after_body()]);
+    let shown = conversation(&mut delivery(&receiver.url("/hook"))).await;
+    let last = shown.lines().last().unwrap();
+    assert!(last.starts_with("* reset: ") || last.starts_with("* protocol: "), "{shown}");
+    assert!(shown.starts_with("> POST /hook HTTP/1.1\n"), "{shown}");
+    let blocked = conversation(&mut delivery("http://10.0.0.1/hook")).await;
+    assert!(blocked.lines().last().unwrap().starts_with("* blocked_address: "), "{blocked}");
 }

@@ -4,14 +4,35 @@ use std::time::Duration;
 
 use angarium_domain::channel::{ChannelKind, ChannelSettings};
 use angarium_domain::outcome::{Failure, FailureClass, Outcome};
+use angarium_domain::retry::RetryPolicy;
 use angarium_domain::state::Status;
 use angarium_domain::targets::TargetState;
-use angarium_store::Action;
+use angarium_domain::time::Clock;
+use angarium_store::{Action, View};
 
-use crate::support::{Setup, World, fail, list};
+use crate::support::{Scripted, Setup, World, fail, id, list};
 
 fn ops(members: Vec<&'static str>) -> Setup {
     Setup { lists: vec![("ops", members)], ..Setup::default() }
+}
+
+/// The same with an adapter that sends one message to many.
+fn ops_in_one_exchange(members: Vec<&'static str>) -> Setup {
+    Setup { adapters: vec![Scripted::to_many(ChannelKind::Webhook, 100)], ..ops(members) }
+}
+
+/// Tried again every ten seconds, ten times.
+fn patient() -> ChannelSettings {
+    ChannelSettings { retry: RetryPolicy::fixed(Duration::from_secs(10), 10), ..Setup::default().channel }
+}
+
+fn accepted(row: &View) -> usize {
+    row.targets.iter().filter(|target| target.state == TargetState::Accepted).count()
+}
+
+fn trouble_of_the_channel() -> Outcome {
+    let failure = Failure::new(FailureClass::Transient, "the relay is down");
+    Outcome::Failed(Failure { whole_channel: true, ..failure })
 }
 
 /// OB-07, OB-12: who accepted is not sent to again; who is busy is retried alone; who refuses is named.
@@ -139,4 +160,226 @@ async fn members_that_work_come_first() {
     world.accept("alarm", list("ops")).await;
     world.until("alarm", Status::Delivered).await;
     assert_eq!(world.adapter.sent(), ["dead", "well", "dead"]);
+}
+
+/// Tries a notification to the list again and again: at each try all members but those who took it fail.
+async fn try_again(world: &World, name: &str, tries: u32) {
+    world.accept(name, list("ops")).await;
+    for retries in 1..=tries {
+        world.until_it(name, |row| row.retry_count == retries && !row.in_flight).await;
+        world.advance(if retries < tries { 10 } else { 0 });
+    }
+    world.act(name, Action::Cancel).await;
+}
+
+/// OB-09: a member that is known to be dead costs the list's later notifications nothing. One of them finds out
+/// whether it lives again, and the others wait for that, each for this member alone.
+#[tokio::test]
+async fn a_dead_member_slows_no_later_notification() {
+    let world = World::new(Setup { channel: patient(), ..ops(vec!["dead", "a", "b"]) }).await;
+    world.adapter.outcomes("dead", std::iter::repeat_n(fail(FailureClass::Transient), 4));
+    try_again(&world, "early", 4).await;
+    world.adapter.close("dead");
+    world.accept("probe", list("ops")).await;
+    world.adapter.begun(6 + 3).await;
+    let later: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    for name in &later {
+        world.accept(name, list("ops")).await;
+    }
+    world.adapter.begun(6 + 3 + 40).await;
+    let until_postponed = async |name: &str| {
+        let due = world.clock.now().plus(Duration::from_secs(20));
+        world.until_it(name, |row| row.next_attempt_at == Some(due) && !row.in_flight).await
+    };
+    for _ in 0..2 {
+        for name in &later {
+            let row = until_postponed(name).await;
+            assert_eq!((row.status, row.retry_count, accepted(&row)), (Status::Pending, 0, 2));
+            assert!(row.last_error.unwrap().detail.contains("another attempt is at it"));
+            assert_eq!(row.targets[0].progress.budget_used, 0);
+            assert_eq!(world.attempts(name).await.len(), 1, "to wait is no attempt");
+        }
+        assert_eq!(world.adapter.sent_to("dead"), 4 + 1, "one probe at a time");
+        world.advance(20);
+    }
+    world.adapter.open("dead");
+    world.until("probe", Status::Delivered).await;
+    world.advance(20);
+    for name in &later {
+        world.until(name, Status::Delivered).await;
+    }
+    let times = ["dead", "a", "b"].map(|host| world.adapter.sent_to(host));
+    assert_eq!(times, [4 + 21, 1 + 21, 1 + 21], "each once");
+}
+
+/// OB-09: a receiver that has trouble is probed for one member at a time, of whatever list.
+#[tokio::test]
+async fn a_dead_receiver_is_probed_for_one_member() {
+    let lists = vec![("ops", vec!["dead/1", "dead/2", "a"]), ("night", vec!["dead/3", "b"])];
+    let world = World::new(Setup { channel: patient(), lists, ..Setup::default() }).await;
+    world.adapter.outcomes("dead", std::iter::repeat_n(fail(FailureClass::Transient), 3));
+    for name in ["early 1", "early 2", "early 3"] {
+        world.hand_in(name, "dead").await;
+        world.until(name, Status::Retrying).await;
+        world.act(name, Action::Cancel).await;
+    }
+    for member in ["dead/1", "dead/2", "dead/3"] {
+        world.adapter.close(member);
+    }
+    world.accept("first", list("ops")).await;
+    world.adapter.begun(3 + 2).await;
+    world.accept("second", list("night")).await;
+    world.until_it("second", |row| accepted(row) == 1 && !row.in_flight).await;
+    assert_eq!(world.adapter.sent()[3..], ["a", "dead/1", "b"]);
+    for member in ["dead/1", "dead/2", "dead/3"] {
+        world.adapter.open(member);
+    }
+    world.until_it("first", |row| accepted(row) == 2 && !row.in_flight).await;
+    world.advance(20);
+    for name in ["first", "second"] {
+        world.until(name, Status::Delivered).await;
+    }
+    assert_eq!(["dead/1", "dead/2", "dead/3"].map(|member| world.adapter.sent_to(member)), [1, 1, 1]);
+}
+
+/// OB-09: however many members are dead, they hold up one notification of the list at a time.
+#[tokio::test]
+async fn many_dead_members_hold_up_one_notification() {
+    let dead = vec!["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9"];
+    let channel = ChannelSettings { max_parallel: 10, ..patient() };
+    let members = [dead.clone(), vec!["well"]].concat();
+    let world = World::new(Setup { channel, ..ops(members) }).await;
+    for host in &dead {
+        world.adapter.outcomes(host, std::iter::repeat_n(fail(FailureClass::Transient), 3));
+    }
+    try_again(&world, "early", 3).await;
+    for host in &dead {
+        world.adapter.close(host);
+    }
+    let before = world.adapter.sent().len();
+    world.accept("probe", list("ops")).await;
+    // It borrows seven of the channel's permits and leaves a quarter of them to others.
+    world.adapter.begun(before + 1 + 7).await;
+    let later: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    for name in &later {
+        world.accept(name, list("ops")).await;
+        world.until_it(name, |row| accepted(row) == 1 && !row.in_flight).await;
+    }
+    assert_eq!(world.adapter.sent().len(), before + 8 + 20);
+    for host in &dead {
+        world.adapter.open(host);
+    }
+    world.until("probe", Status::Delivered).await;
+    world.advance(20);
+    for name in &later {
+        world.until(name, Status::Delivered).await;
+    }
+    for host in dead {
+        assert_eq!(world.adapter.sent_to(host), 3 + 21, "{host}");
+    }
+}
+
+/// Trouble that is the whole channel's is held against neither the list nor the receivers behind its members.
+#[tokio::test]
+async fn trouble_of_the_channel_is_nobodys() {
+    let world = World::new(Setup { channel: patient(), ..ops(vec!["a", "b"]) }).await;
+    for host in ["a", "b"] {
+        world.adapter.outcomes(host, std::iter::repeat_n(trouble_of_the_channel(), 4));
+    }
+    try_again(&world, "early", 4).await;
+    for host in ["a", "b"] {
+        world.adapter.close(host);
+    }
+    for name in ["first", "second"] {
+        world.accept(name, list("ops")).await;
+    }
+    world.advance(10);
+    world.adapter.begun(8 + 4).await;
+    for host in ["a", "b"] {
+        world.adapter.open(host);
+    }
+    for name in ["first", "second"] {
+        world.until(name, Status::Delivered).await;
+    }
+}
+
+/// OB-11, OB-12, C093: all that are due go into one exchange; on the retry the busy one is sent to alone, whoever
+/// accepted gets no second copy, and whoever refused is not asked again.
+#[tokio::test]
+async fn c093_the_busy_one_is_sent_to_alone() {
+    let world = World::new(ops_in_one_exchange(vec!["a", "b", "c"])).await;
+    world.adapter.outcomes("b", [fail(FailureClass::PermanentRecipient)]);
+    world.adapter.outcomes("c", [fail(FailureClass::Transient)]);
+    world.accept("alarm", list("ops")).await;
+    let row = world.until("alarm", Status::Retrying).await;
+    assert_eq!(row.targets[0].state, TargetState::Accepted);
+    assert!(matches!(row.targets[1].state, TargetState::Refused(_)));
+    assert!(matches!(row.targets[2].state, TargetState::Waiting { error: Some(_), .. }));
+    world.advance(10);
+    let row = world.until("alarm", Status::Delivered).await;
+    let detail = row.last_error.unwrap().detail;
+    assert!(detail.contains("b.example") && !detail.contains("c.example"), "{detail}");
+    assert_eq!(world.adapter.exchanges(), [vec!["a", "b", "c"], vec!["c"]]);
+}
+
+/// OB-11: where one message goes to all, none waits for a probe of another, and their order is the list's.
+#[tokio::test]
+async fn one_exchange_carries_members_that_fail_too() {
+    let setup = ops_in_one_exchange(vec!["busy", "a"]);
+    let world = World::new(Setup { channel: patient(), ..setup }).await;
+    world.adapter.outcomes("busy", std::iter::repeat_n(fail(FailureClass::Transient), 4));
+    try_again(&world, "early", 4).await;
+    world.adapter.close("busy");
+    for name in ["first", "second"] {
+        world.accept(name, list("ops")).await;
+    }
+    world.adapter.begun(5 + 4).await;
+    world.adapter.open("busy");
+    for name in ["first", "second"] {
+        world.until(name, Status::Delivered).await;
+    }
+    assert_eq!(world.adapter.exchanges()[4..], [vec!["busy", "a"], vec!["busy", "a"]]);
+}
+
+/// However many members of one exchange ask for the channel to be left alone, that is written once.
+#[tokio::test]
+async fn a_wait_of_the_whole_channel_is_written_once() {
+    let world = World::new(ops_in_one_exchange(vec!["a", "b", "c"])).await;
+    world.tamper(
+        "CREATE TRIGGER twice BEFORE UPDATE ON channel_states BEGIN SELECT RAISE(ABORT, 'twice'); END",
+    );
+    for host in ["a", "b", "c"] {
+        world.adapter.outcomes(host, [trouble_of_the_channel()]);
+    }
+    world.accept("alarm", list("ops")).await;
+    world.until("alarm", Status::Retrying).await;
+    let now = world.clock.now();
+    let lanes = world.store.waiting_lanes(now).await.unwrap();
+    let waits: Vec<_> = lanes.iter().map(|lane| lane.waits_until).collect();
+    assert_eq!(waits, [now.plus(Duration::from_secs(10))]);
+    world.advance(10);
+    world.until("alarm", Status::Delivered).await;
+}
+
+/// C107: a list none of whose members may be sent to is parked, with an entry in the trail; nothing is sent, and
+/// it does not count as delivered. (A list without members cannot be configured.)
+#[tokio::test]
+async fn c107_a_list_whose_members_all_opted_out_is_parked() {
+    let world = World::new(ops(vec!["a", "b"])).await;
+    let gone = Failure { suppress: true, ..Failure::new(FailureClass::PermanentRecipient, "HTTP 410") };
+    for host in ["a", "b"] {
+        world.adapter.outcomes(host, [Outcome::Failed(gone.clone())]);
+        world.hand_in(host, host).await;
+        world.until(host, Status::Parked).await;
+    }
+    world.accept("alarm", list("ops")).await;
+    let row = world.until("alarm", Status::Parked).await;
+    assert_eq!((row.delivered_at, accepted(&row)), (None, 0));
+    let error = row.last_error.unwrap();
+    assert_eq!(error.class, FailureClass::PermanentRecipient);
+    assert!(error.detail.contains("suppressed"), "{}", error.detail);
+    let trail = world.store.audit(id("alarm")).await.unwrap();
+    let end = trail.iter().find(|entry| entry.kind == "terminal").unwrap();
+    assert!(end.detail.contains("parked"), "{}", end.detail);
+    assert_eq!(world.adapter.sent(), ["a", "b"], "nothing was sent to the list");
 }

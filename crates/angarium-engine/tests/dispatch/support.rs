@@ -46,21 +46,30 @@ pub(crate) enum Act {
 /// An adapter that follows a script for each address; without one, it delivers.
 pub(crate) struct Scripted {
     kind: ChannelKind,
+    addresses_per_send: usize,
     script: Mutex<HashMap<String, VecDeque<Act>>>,
     /// Addresses whose sends wait until the gate is opened.
     gates: Mutex<HashMap<String, Arc<Semaphore>>>,
     sent: watch::Sender<Vec<String>>,
+    exchanges: Mutex<Vec<Vec<String>>>,
     in_flight: AtomicUsize,
     pub(crate) most_in_flight: AtomicUsize,
 }
 
 impl Scripted {
     pub(crate) fn new(kind: ChannelKind) -> Arc<Self> {
+        Scripted::to_many(kind, 1)
+    }
+
+    /// An adapter that sends one message to many addresses.
+    pub(crate) fn to_many(kind: ChannelKind, addresses_per_send: usize) -> Arc<Self> {
         Arc::new(Scripted {
             kind,
+            addresses_per_send,
             script: Mutex::default(),
             gates: Mutex::default(),
             sent: watch::channel(Vec::new()).0,
+            exchanges: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             most_in_flight: AtomicUsize::new(0),
         })
@@ -92,7 +101,12 @@ impl Scripted {
         self.sent().iter().filter(|sent| *sent == host).count()
     }
 
-    /// Returns once this many sends have begun.
+    /// Which addresses were sent to together, in order.
+    pub(crate) fn exchanges(&self) -> Vec<Vec<String>> {
+        self.exchanges.lock().unwrap().clone()
+    }
+
+    /// Returns once this many addresses have been sent to.
     pub(crate) async fn begun(&self, count: usize) {
         let mut sent = self.sent.subscribe();
         within(sent.wait_for(|sent| sent.len() >= count)).await.unwrap();
@@ -108,26 +122,38 @@ impl Adapter for Scripted {
         self.kind
     }
 
+    fn addresses_per_send(&self) -> usize {
+        self.addresses_per_send
+    }
+
     fn send<'a>(&'a self, delivery: &'a Delivery) -> Sending<'a> {
         Box::pin(async move {
-            let address = &delivery.addresses[0];
             let in_flight = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
             self.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
-            let name = address.as_str().trim_start_matches("https://").replace(".example", "");
-            self.sent.send_modify(|sent| sent.push(name.trim_end_matches('/').to_owned()));
-            let gate = self.gates.lock().unwrap().get(address.as_str()).cloned();
-            if let Some(gate) = gate {
-                drop(gate.acquire().await.unwrap());
+            let names: Vec<String> = delivery.addresses.iter().map(name).collect();
+            self.exchanges.lock().unwrap().push(names.clone());
+            self.sent.send_modify(|sent| sent.extend(names));
+            for address in &delivery.addresses {
+                let gate = self.gates.lock().unwrap().get(address.as_str()).cloned();
+                if let Some(gate) = gate {
+                    drop(gate.acquire().await.unwrap());
+                }
             }
             tokio::task::yield_now().await;
             self.in_flight.fetch_sub(1, Ordering::SeqCst);
-            match self.next(address) {
-                Some(Act::Report(outcome)) => vec![outcome],
+            let act = |address| match self.next(address) {
+                Some(Act::Report(outcome)) => outcome,
                 Some(Act::Panic) => panic!("as the script says"),
-                None => vec![ok()],
-            }
+                None => ok(),
+            };
+            delivery.addresses.iter().map(act).collect()
         })
     }
+}
+
+/// What [`url`] made an address of.
+fn name(address: &Address) -> String {
+    address.as_str().trim_start_matches("https://").trim_end_matches('/').replace(".example", "")
 }
 
 /// `a` stands for `https://a.example/`, `a/1` for another address of the same receiver.
@@ -314,10 +340,15 @@ impl World {
 
     /// Returns the row once it has this status and nobody works on it.
     pub(crate) async fn until(&self, name: &str, status: Status) -> View {
+        self.until_it(name, |row| row.status == status && !row.in_flight).await
+    }
+
+    /// Returns the row once this holds for it.
+    pub(crate) async fn until_it(&self, name: &str, holds: impl Fn(&View) -> bool) -> View {
         within(async {
             loop {
                 let row = self.view(name).await;
-                if row.status == status && !row.in_flight {
+                if holds(&row) {
                     return row;
                 }
                 pause().await;

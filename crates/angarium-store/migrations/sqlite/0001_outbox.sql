@@ -100,6 +100,18 @@ CREATE TABLE attempts (
     PRIMARY KEY (notification, number)
 ) WITHOUT ROWID;
 
+-- What mail servers reported about an address after they had taken a message for it. Only ever inserted.
+CREATE TABLE bounces (
+    notification BIGINT NOT NULL,
+    address      TEXT   NOT NULL,           -- as it was sent to
+    action       TEXT   NOT NULL,           -- what the mail server did
+    at           BIGINT NOT NULL,
+    actor        TEXT   NOT NULL,           -- who handed the report in
+    status       TEXT   NOT NULL,           -- 5.1.1, or empty
+    diagnostic   TEXT,
+    PRIMARY KEY (notification, address, action)
+) WITHOUT ROWID;
+
 -- Who is behind a channel, and until when that receiver is left alone.
 CREATE TABLE lanes (
     key         INTEGER PRIMARY KEY,

@@ -6,6 +6,8 @@
 mod accept;
 mod actions;
 mod audit;
+mod bounces;
+mod channels;
 mod claim;
 mod listing;
 mod opening;
@@ -63,6 +65,18 @@ conformance! {
     actions::cancel_fences_the_attempt_under_way,
     audit::the_trail_tells_the_whole_story,
     audit::a_failed_audit_write_changes_no_outcome_and_is_made_up_for,
+    bounces::a_hard_bounce_marks_and_suppresses,
+    bounces::the_same_report_again_changes_nothing,
+    bounces::a_stranger_is_never_written_down,
+    bounces::a_soft_bounce_marks_and_suppresses_nobody,
+    bounces::what_is_no_failure_is_recorded_alone,
+    bounces::a_member_of_a_list_is_named,
+    bounces::a_later_attempt_hides_no_bounce,
+    bounces::a_report_about_nothing_is_told,
+    bounces::the_case_of_a_local_part_is_no_stranger,
+    bounces::a_bounce_that_could_not_be_audited_is_made_up_for,
+    channels::what_stands_in_the_way_of_a_channel_is_shown,
+    channels::a_reopened_channel_sends_again,
     listing::each_filter,
     listing::pages_cover_everything_once,
     listing::a_page_of_long_texts_is_short,

@@ -100,6 +100,7 @@ pub(crate) struct Note {
     name: String,
     subject: String,
     body: String,
+    kind: ChannelKind,
     recipient: Recipient,
     from: Provenance,
     now: Timestamp,
@@ -110,6 +111,7 @@ pub(crate) fn note(name: &str) -> Note {
         name: name.into(),
         subject: format!("about {name}"),
         body: "it happened".into(),
+        kind: ChannelKind::Webhook,
         recipient: hook("https://a.example/hook"),
         from: Provenance::default(),
         now: at(0),
@@ -123,6 +125,15 @@ pub(crate) fn hook(url: &str) -> Recipient {
     }
 }
 
+/// The channel for mail.
+pub(crate) fn relay() -> ChannelName {
+    ChannelName::parse("relay").unwrap()
+}
+
+pub(crate) fn mailbox(address: &str) -> Address {
+    Address::parse(ChannelKind::Email, address).unwrap()
+}
+
 impl Note {
     pub(crate) fn id(&self) -> NotificationId {
         uuid_from([&*self.name]).into()
@@ -130,6 +141,12 @@ impl Note {
 
     pub(crate) fn to(mut self, url: &str) -> Self {
         self.recipient = hook(url);
+        self
+    }
+
+    pub(crate) fn mail(mut self, address: &str) -> Self {
+        self.kind = ChannelKind::Email;
+        self.recipient = Recipient::Address { channel: relay(), address: mailbox(address) };
         self
     }
 
@@ -166,8 +183,11 @@ impl Note {
         NewNotification {
             id: self.id(),
             hash: ContentHash::of(&self.recipient, &subject, &body, None),
-            kind: ChannelKind::Webhook,
-            channel: Some(ChannelName::parse("hooks").unwrap()),
+            kind: self.kind,
+            channel: Some(match &self.recipient {
+                Recipient::Address { channel, .. } => channel.clone(),
+                Recipient::List(_) => ChannelName::parse("hooks").unwrap(),
+            }),
             recipient: self.recipient.clone(),
             subject,
             body,

@@ -58,13 +58,12 @@ impl Reply {
     }
 
     fn of(code: u16, lines: &[&[u8]]) -> Reply {
-        let texts: Vec<String> =
-            lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
-        let enhanced = texts
-            .iter()
-            .filter_map(|text| Enhanced::beginning(text))
+        let text = String::from_utf8_lossy(&lines.join(&b'\n')).into_owned();
+        let enhanced = text
+            .lines()
+            .filter_map(Enhanced::beginning)
             .find(|enhanced| u16::from(enhanced.class) == code / 100);
-        Reply { code, enhanced, text: texts.join("\n") }
+        Reply { code, enhanced, text }
     }
 
     /// 2xx, but for 221, which ends the session.
