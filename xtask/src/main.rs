@@ -3,13 +3,14 @@
 //! What a machine can check about this repository is checked here and nowhere else; `.ci/run` only puts the
 //! commands in a row. Exit codes: 0 fine, 1 something is wrong, 2 wrong usage or a program is missing.
 //!
-//! Deliberately absent: argument parsing beyond what five commands need, and dependencies of its own; this
+//! Deliberately absent: argument parsing beyond what six commands need, and dependencies of its own; this
 //! program is compiled before anything else is.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks to its terminal")]
 
 mod deps;
 mod failure;
+mod interop;
 mod lock;
 mod openapi;
 mod repo;
@@ -24,6 +25,8 @@ const USAGE: &str = "\
 cargo xtask <command>
 
   test [-- ARGS]      install or name what the tests need, then run them all; ARGS go to cargo test
+  interop [-- ARGS]   the tests against Debian's own mail servers, which are unpacked, not installed; ARGS go to
+                      the tests. Needs Debian, root and, once, the network
   tidy                sizes of functions and files, proofs named by tests, text that must not stand here
   deps                who may know whom, among the crates here and beyond
   lock-budget         how many packages Cargo.lock holds, against the budget
@@ -46,6 +49,8 @@ fn run(words: &[&str]) -> Result<(), Failure> {
     match words {
         ["test"] => test::run(&[]),
         ["test", "--", arguments @ ..] => test::run(arguments),
+        ["interop"] => interop::run(&[]),
+        ["interop", "--", arguments @ ..] => interop::run(arguments),
         ["tidy"] => tidy::run(),
         ["deps"] => deps::run(),
         ["lock-budget"] => lock::run(),

@@ -154,13 +154,33 @@ impl Op for ChannelStates {
 }
 
 /// Lets a channel send again; false if nothing stood in its way. What its receivers asked for goes on to hold.
-pub(crate) struct ReopenChannel(pub(crate) ChannelName);
+pub(crate) struct ReopenChannel {
+    pub(crate) channel: ChannelName,
+    pub(crate) now: Timestamp,
+}
+
+const REOPEN: &str = "DELETE FROM channel_states WHERE channel = $1";
+/// What was held back because the channel was broken need not wait out the time that was set then.
+const DUE_TARGETS: &str = "UPDATE targets SET due_at = $2
+    WHERE state = 'waiting' AND error_class = 'permanent_config' AND due_at > $2
+      AND notification IN (SELECT n.key FROM notifications n JOIN lanes l ON l.key = n.lane
+                           WHERE l.channel = $1 AND n.due_at > $2 AND n.lease_until IS NULL)";
+const DUE_AGAIN: &str = "UPDATE notifications SET due_at = $2
+    WHERE due_at > $2 AND lease_until IS NULL AND lane IN (SELECT key FROM lanes WHERE channel = $1)
+      AND (error_class = 'permanent_config'
+           OR EXISTS (SELECT 1 FROM targets t WHERE t.notification = notifications.key AND t.state = 'waiting'
+                      AND t.error_class = 'permanent_config' AND t.due_at <= $2))";
 
 impl Op for ReopenChannel {
     type Output = bool;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        const REOPEN: &str = "DELETE FROM channel_states WHERE channel = $1";
-        Ok(tx.execute(REOPEN, params![self.0.as_str()]).await? == 1)
+        let channel = self.channel.as_str();
+        if tx.execute(REOPEN, params![channel]).await? == 0 {
+            return Ok(false);
+        }
+        tx.execute(DUE_TARGETS, params![channel, self.now]).await?;
+        tx.execute(DUE_AGAIN, params![channel, self.now]).await?;
+        Ok(true)
     }
 }

@@ -323,10 +323,10 @@ impl Store {
         self.db.read(lanes::ChannelStates).await
     }
 
-    /// Lets a channel send again at once; false if it was neither suspended nor waiting. The waits of single
-    /// receivers on it stay.
-    pub async fn reopen_channel(&self, channel: &ChannelName) -> Result<bool> {
-        self.db.write(lanes::ReopenChannel(channel.clone())).await
+    /// Lets a channel send again at once, with what was held back while it was broken; false if it was neither
+    /// suspended nor waiting. The waits of single receivers on it stay.
+    pub async fn reopen_channel(&self, channel: &ChannelName, now: Timestamp) -> Result<bool> {
+        self.db.write(lanes::ReopenChannel { channel: channel.clone(), now }).await
     }
 
     /// Stores a key; false if its name is taken.

@@ -140,3 +140,20 @@ impl Wire {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_very_long_line_is_cut_anywhere_but_within_its_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut wire = Wire::new(listener.accept().await.unwrap().0).unwrap();
+        client.write_all(&[&[b'x'; CHUNK - 1], b"\r".as_slice()].concat()).await.unwrap();
+        assert_eq!(wire.chunk().await.unwrap(), [b'x'; CHUNK - 1].as_slice());
+        client.write_all(b"\n").await.unwrap();
+        assert_eq!(wire.chunk().await.unwrap(), b"\r\n".as_slice());
+    }
+}

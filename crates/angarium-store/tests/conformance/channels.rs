@@ -1,8 +1,11 @@
-use angarium_domain::disposition::Scope;
+use angarium_domain::channel::ChannelKind;
+use angarium_domain::disposition::{Progress, Scope};
+use angarium_domain::outcome::{FailureClass, LastError};
+use angarium_domain::targets::TargetState;
 use angarium_domain::text::ChannelName;
 use angarium_store::*;
 
-use crate::support::{Database, at, note, retried, with_scope};
+use crate::support::{Database, at, members, note, retried, with_scope};
 
 async fn strike(db: &Database, name: &str, scope: Scope) {
     db.accept(&note(name).when(at(0))).await;
@@ -39,13 +42,64 @@ pub(crate) async fn a_reopened_channel_sends_again(db: Database) {
     assert!(db.claim_all(at(2)).await.is_empty());
 
     let other = ChannelName::parse("other").unwrap();
-    assert!(!db.store.reopen_channel(&other).await.unwrap());
+    assert!(!db.store.reopen_channel(&other, at(2)).await.unwrap());
     assert!(db.claim_all(at(2)).await.is_empty(), "another channel is none of its business");
-    assert!(db.store.reopen_channel(&hooks()).await.unwrap());
-    assert!(!db.store.reopen_channel(&hooks()).await.unwrap(), "nothing stands in its way any more");
+    assert!(db.store.reopen_channel(&hooks(), at(2)).await.unwrap());
+    assert!(!db.store.reopen_channel(&hooks(), at(2)).await.unwrap(), "nothing stands in its way any more");
     assert!(db.store.channel_states().await.unwrap().is_empty());
     let claimed: Vec<_> = db.claim_all(at(2)).await.into_iter().map(|claim| claim.id).collect();
     assert_eq!(claimed, [note("a").id()]);
     let waiting = db.store.waiting_lanes(at(2)).await.unwrap();
     assert_eq!((waiting.len(), waiting[0].waits_until, waiting[0].suspended), (1, at(600), false));
+}
+
+/// C105: what was held back because the channel was broken goes out as soon as it is mended, a list's members too;
+/// what waits for a reason of its own goes on to wait.
+pub(crate) async fn c105_a_reopened_channel_lets_go_of_what_it_held(db: Database) {
+    let broken = || LastError { class: FailureClass::PermanentConfig, detail: "535".into() };
+    let held = |claim: &Claim| {
+        let state = claim.state.clone().hold_until(at(300), broken()).unwrap();
+        Settlement::of(claim, state, claim.progress)
+    };
+    db.accept(&note("held").to("https://a.example/")).await;
+    let claim = db.claim_one(at(0)).await;
+    db.settle(with_scope(held(&claim), &claim, Scope::SuspendChannel(at(300)))).await;
+
+    db.accept(&note("waits").to("https://b.example/")).await;
+    db.store.reopen_channel(&hooks(), at(1)).await.unwrap();
+    let claims = db.claim_all(at(1)).await;
+    let names: Vec<_> = claims.iter().map(|claim| claim.id).collect();
+    assert_eq!(names, [note("held").id(), note("waits").id()]);
+    db.settle(retried(&claims[1], at(1), at(600))).await;
+    db.settle(with_scope(held(&claims[0]), &claims[0], Scope::SuspendChannel(at(300)))).await;
+
+    db.accept(&note("list").list("ops")).await;
+    db.store.reopen_channel(&hooks(), at(2)).await.unwrap();
+    let claims = db.claim_all(at(2)).await;
+    assert_eq!(claims.len(), 2);
+    let list = claims.iter().find(|claim| claim.list.is_some()).unwrap();
+    let all = members(&["https://c.example/", "https://d.example/"]);
+    assert!(db.store.resolve(list, ChannelKind::Webhook, &hooks(), all, at(2)).await.unwrap());
+    let waiting =
+        |class| TargetState::Waiting { due: at(300), error: Some(LastError { class, detail: "x".into() }) };
+    let result = |ordinal, class| TargetResult {
+        ordinal,
+        state: waiting(class),
+        progress: Progress::default(),
+        provider_message_id: None,
+    };
+    let results = vec![result(0, FailureClass::PermanentConfig), result(1, FailureClass::Transient)];
+    db.store.settle_targets(list, results).await.unwrap();
+    let state = list.state.clone().wait_until(at(300), None).unwrap();
+    let settlement = Settlement::of(list, state, list.progress);
+    db.settle(with_scope(settlement, list, Scope::SuspendChannel(at(300)))).await;
+    db.store.reopen_channel(&hooks(), at(3)).await.unwrap();
+    let claim = db.claim_one(at(3)).await;
+    assert_eq!(claim.id, note("list").id());
+    let due = |target: &Target| match target.state {
+        TargetState::Waiting { due, .. } => due,
+        _ => panic!("nothing was sent"),
+    };
+    let payload = db.store.load(&claim).await.unwrap().unwrap();
+    assert_eq!(payload.targets.iter().map(due).collect::<Vec<_>>(), [at(3), at(300)]);
 }

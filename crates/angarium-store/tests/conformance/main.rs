@@ -77,6 +77,7 @@ conformance! {
     bounces::a_bounce_that_could_not_be_audited_is_made_up_for,
     channels::what_stands_in_the_way_of_a_channel_is_shown,
     channels::a_reopened_channel_sends_again,
+    channels::c105_a_reopened_channel_lets_go_of_what_it_held,
     listing::each_filter,
     listing::pages_cover_everything_once,
     listing::a_page_of_long_texts_is_short,

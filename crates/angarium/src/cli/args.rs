@@ -89,6 +89,15 @@ pub enum ClientCommand {
     /// Look at suppressed addresses and lift them
     #[command(subcommand, alias = "suppressions")]
     Suppression(SuppressionCommand),
+    /// Look at channels, test them, and let them send again
+    #[command(subcommand, alias = "channels")]
+    Channel(ChannelCommand),
+    /// Hand in a mail server's report about a mail that came back
+    #[command(after_help = BOUNCE_HELP)]
+    Bounce {
+        /// File with the whole mail; - for stdin [default: stdin]
+        file: Option<PathBuf>,
+    },
     /// Check the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -274,6 +283,53 @@ pub enum SuppressionCommand {
         address: String,
     },
 }
+
+/// What can be done with channels.
+#[derive(Debug, Subcommand)]
+pub enum ChannelCommand {
+    /// List the channels of the server and what stands in their way
+    List,
+    /// Send a test message now and show the conversation with the receiver
+    #[command(after_help = TEST_HELP)]
+    Test {
+        /// Name of the channel
+        #[arg(value_parser = channel)]
+        channel: ChannelName,
+        /// Whom to send it to: a URL, an e-mail address (with mailto: or without)
+        address: String,
+    },
+    /// Let a channel send again that is suspended or waits
+    Reopen {
+        /// Name of the channel
+        #[arg(value_parser = channel)]
+        channel: ChannelName,
+    },
+}
+
+const TEST_HELP: &str = "\
+Nothing of a test is stored and nothing is tried again. In the conversation, lines of this server begin with >,
+lines of the receiver with <, remarks with *. If the message is delivered, a channel that was suspended or waiting
+sends again.
+
+Exit codes: 0 delivered, 1 not delivered, 3 there is no such channel.
+
+Examples:
+  angarium channel test mail mailto:me@example.com
+  angarium channel test hooks https://example.com/alarms";
+
+const BOUNCE_HELP: &str = "\
+The report (a delivery status notification) is written down with its notification, and an address that will never
+take mail gets no more. Handing the same report in again does no harm. The key needs the scope operate.
+
+Exit codes: 0 written down, 1 refused, 3 the notification is not known, 4 the server cannot be reached.
+
+Examples:
+  angarium bounce report.eml
+
+In the aliases of Postfix, under the name that the channel's return_path has there:
+  bounces: \"|angarium bounce --server http://127.0.0.1:7180 --key-file /etc/angarium/bounces.key\"
+
+A mail server tries a command again that ends with 75: let a script do that where this ends with 4.";
 
 /// What can be done with the configuration.
 #[derive(Debug, Subcommand)]

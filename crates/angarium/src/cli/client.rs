@@ -15,6 +15,8 @@ use crate::config::Secret;
 /// How long one call may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+const MAIL: HeaderValue = HeaderValue::from_static("message/rfc822");
+
 /// Waits between the tries of a call that may be repeated.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
 
@@ -68,6 +70,24 @@ impl Api {
         self.answer(self.exchange(request))
     }
 
+    /// Changes something, once, which may take as long as `timeout`.
+    pub(super) fn post_patiently(
+        &self,
+        path: &[&str],
+        body: String,
+        timeout: Duration,
+    ) -> Result<String, Failure> {
+        let request = Request { timeout, ..self.request(Method::POST, path, &[], body)? };
+        self.answer(self.exchange(request))
+    }
+
+    /// Hands over a mail as it is. Handing it over again does no harm, as [`Self::post_repeatable`] has it.
+    pub(super) fn post_mail(&self, path: &[&str], mail: Vec<u8>) -> Result<String, Failure> {
+        let mut request = self.request(Method::POST, path, &[], mail)?;
+        request.headers.insert(CONTENT_TYPE, MAIL);
+        self.answer(self.exchange_repeatedly(request))
+    }
+
     /// Removes something, once.
     pub(super) fn delete(&self, path: &[&str], query: &Query<'_>) -> Result<String, Failure> {
         let request = self.request(Method::DELETE, path, query, String::new())?;
@@ -78,15 +98,7 @@ impl Api {
     /// connection that breaks before the answer is tried again.
     pub(super) fn post_repeatable(&self, path: &[&str], body: String) -> Result<String, Failure> {
         let request = self.request(Method::POST, path, &[], body)?;
-        let mut result = self.exchange(request.clone());
-        for pause in PAUSES {
-            match &result {
-                Err(fault) if fault.request_written => std::thread::sleep(pause),
-                _ => break,
-            }
-            result = self.exchange(request.clone());
-        }
-        self.answer(result)
+        self.answer(self.exchange_repeatedly(request))
     }
 
     fn request(
@@ -94,8 +106,9 @@ impl Api {
         method: Method,
         path: &[&str],
         query: &Query<'_>,
-        body: String,
+        body: impl Into<Vec<u8>>,
     ) -> Result<Request, Failure> {
+        let body = body.into();
         Ok(Request {
             method,
             url: endpoint(&self.server, path, query),
@@ -124,6 +137,18 @@ impl Api {
     /// The one place that talks HTTP.
     fn exchange(&self, request: Request) -> Result<Response, Fault> {
         self.runtime.block_on(self.client.send(request))
+    }
+
+    fn exchange_repeatedly(&self, request: Request) -> Result<Response, Fault> {
+        let mut result = self.exchange(request.clone());
+        for pause in PAUSES {
+            match &result {
+                Err(fault) if fault.request_written => std::thread::sleep(pause),
+                _ => break,
+            }
+            result = self.exchange(request.clone());
+        }
+        result
     }
 
     fn answer(&self, result: Result<Response, Fault>) -> Result<String, Failure> {
@@ -167,7 +192,7 @@ fn endpoint(server: &Url, path: &[&str], query: &Query<'_>) -> Url {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread::JoinHandle;
@@ -177,7 +202,7 @@ mod tests {
 
     /// A server that takes one connection for each answer, reads one request and answers with it, or closes
     /// the connection where there is none. It returns the requests.
-    fn server(answers: &'static [Option<&str>]) -> (Url, JoinHandle<Vec<String>>) {
+    pub(in crate::cli) fn server(answers: &'static [Option<&str>]) -> (Url, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let serve = move || {
@@ -210,7 +235,7 @@ mod tests {
         request + std::str::from_utf8(&body).unwrap()
     }
 
-    fn api(server: Url) -> Api {
+    pub(in crate::cli) fn api(server: Url) -> Api {
         let key = Some(Secret::new("ak_1".into()));
         Api::over(Connection { server, key, ca_file: None }, 40).unwrap()
     }
@@ -237,6 +262,16 @@ mod tests {
         let requests = requests.join().unwrap();
         assert_eq!(requests.len(), 2);
         assert_eq!(requests[0], requests[1]);
+    }
+
+    #[test]
+    fn a_mail_is_handed_over_as_what_it_is() {
+        let (url, requests) = server(&[None, Some("200 {}")]);
+        assert_eq!(api(url).post_mail(&["bounces"], b"Subject: x".to_vec()).unwrap(), "{}");
+        let requests = requests.join().unwrap();
+        assert_eq!(requests[0], requests[1]);
+        assert!(requests[0].contains("content-type: message/rfc822\r\n"), "{}", requests[0]);
+        assert!(requests[0].ends_with("\r\n\r\nSubject: x"), "{}", requests[0]);
     }
 
     #[test]

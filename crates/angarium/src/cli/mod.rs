@@ -9,6 +9,8 @@
 
 mod actions;
 mod args;
+mod bounce;
+mod channels;
 mod check;
 mod client;
 mod connect;
@@ -32,7 +34,7 @@ pub use args::{ClientCommand, Command, Globals, Invocation};
 pub use exit::{Exit, Failure, report};
 pub use output::Format;
 
-use args::{ConfigCommand, KeyCommand, NotificationCommand, SuppressionCommand};
+use args::{ChannelCommand, ConfigCommand, KeyCommand, NotificationCommand, SuppressionCommand};
 use client::Api;
 use output::Out;
 
@@ -119,6 +121,12 @@ fn run(globals: &Globals, command: ClientCommand, out: &mut Out) -> Result<Exit,
                 suppressions::lift(&api()?, &channel, &address, out)
             }
         },
+        ClientCommand::Channel(command) => match command {
+            ChannelCommand::List => channels::list(&api()?, out),
+            ChannelCommand::Test { channel, address } => channels::test(&api()?, &channel, &address, out),
+            ChannelCommand::Reopen { channel } => channels::reopen(&api()?, &channel, out),
+        },
+        ClientCommand::Bounce { file } => bounce::run(globals, file.as_deref(), out),
         ClientCommand::Config(ConfigCommand::Check) => check::run(globals.config.as_deref(), out),
         ClientCommand::Completions { shell } => Ok(completions(shell, out)),
     }

@@ -194,7 +194,8 @@ fn show_text(row: &Value, attempts: &Value, audit: &Value, out: &mut Out) {
         member(name, if row.get(name) == Some(&Value::Bool(true)) { "yes" } else { "" });
     }
     for target in items(row, "resolved_targets") {
-        member("resolved_target", &format!("{} {}", text(target, &["address"]), text(target, &["result"])));
+        let [address, result, detail] = ["address", "result", "detail"].map(|name| text(target, &[name]));
+        member("resolved_target", format!("{address} {result} {detail}").trim_end());
     }
     for name in ["provider_response", "data", "subject"] {
         member(name, &text(row, &[name]));

@@ -144,13 +144,7 @@ enum Said {
 
 fn parse_to(text: &str, channel: Option<&ChannelName>) -> Result<Said, Failure> {
     let (prefix, rest) = text.split_once(':').unwrap_or(("", text));
-    let kind = match prefix {
-        "mailto" => Some((ChannelKind::Email, rest)),
-        "tel" | "sms" => Some((ChannelKind::Sms, rest)),
-        "http" | "https" => Some((ChannelKind::Webhook, text)),
-        _ => None,
-    };
-    match (channel, kind) {
+    match (channel, kind_of(text)) {
         (Some(channel), kind) => {
             let address = kind.map_or(text, |(_, address)| address);
             Ok(Said::Channel(To { channel: channel.to_string(), address: address.to_owned() }))
@@ -162,6 +156,17 @@ fn parse_to(text: &str, channel: Option<&ChannelName>) -> Result<Said, Failure> 
                 "say which channel: --to CHANNEL:ADDRESS, or --channel CHANNEL --to ADDRESS",
             )),
         },
+    }
+}
+
+/// The kind of channel that an address is said to be for, and the address without what says it.
+pub(super) fn kind_of(text: &str) -> Option<(ChannelKind, &str)> {
+    let (prefix, rest) = text.split_once(':')?;
+    match prefix {
+        "mailto" => Some((ChannelKind::Email, rest)),
+        "tel" | "sms" => Some((ChannelKind::Sms, rest)),
+        "http" | "https" => Some((ChannelKind::Webhook, text)),
+        _ => None,
     }
 }
 

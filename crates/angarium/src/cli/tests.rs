@@ -42,6 +42,13 @@ fn every_command_can_be_written() {
         "key revoke k1 k2",
         "suppression list",
         "suppression lift hooks https://h/",
+        "channel list",
+        "channels list -o json",
+        "channel test mail mailto:a@example.com",
+        "channel reopen mail",
+        "bounce",
+        "bounce -",
+        "bounce report.eml --server http://127.0.0.1:7180 --key-file k",
         "completions bash",
     ] {
         let line = format!("angarium {}", line.replace("ID", ID));
@@ -83,6 +90,8 @@ fn what_makes_no_sense_is_refused() {
         ),
         ("angarium kpi --server ftp://h", ErrorKind::ValueValidation),
         ("angarium kpi --server http://u:p@h", ErrorKind::ValueValidation),
+        ("angarium channel test mail", ErrorKind::MissingRequiredArgument),
+        ("angarium channel reopen", ErrorKind::MissingRequiredArgument),
         ("angarium kpi -o yaml", ErrorKind::InvalidValue),
     ] {
         assert_eq!(fails(line), kind, "{line}");

@@ -29,6 +29,8 @@ pub(super) struct Row {
     pub(super) id: String,
     #[serde(deserialize_with = "status")]
     pub(super) status: Status,
+    /// None for a list that is not known.
+    pub(super) channel: Option<String>,
     /// None for a list.
     pub(super) to: Option<To>,
     pub(super) last_error: Option<LastError>,

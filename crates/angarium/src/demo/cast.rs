@@ -1,4 +1,5 @@
-//! Who takes part: four receivers, each with its own mood, and what each of them must have seen at the end.
+//! Who takes part: four receivers, each with its own mood, and a mail server; and what each of them must have
+//! seen at the end.
 //!
 //! Every message to a receiver has a path of its own there, and with it a script of its own, so that what
 //! must come out does not depend on which of them arrives first.
@@ -11,6 +12,7 @@ use angarium_channels::webhook::SigningSecret;
 use angarium_receivers::http::{Received, Receiver, Reply};
 
 use super::api::Row;
+use super::mail::{self, MAIL, MailServer};
 use super::picture::{Counts, Group, Snapshot};
 use super::traffic::Letter;
 use super::verdict::{Line, Tally};
@@ -43,7 +45,7 @@ pub(super) const ROLES: [Role; 4] = [
     },
     Role {
         name: "flaky",
-        does: "answers 503 once, twice or three times before it takes a message",
+        does: "answers 503 one to three times before it takes a message",
         messages: 9,
         scripts: &[&[503, 204], &[503, 503, 204], &[503, 503, 503, 204]],
         thinks: Duration::ZERO,
@@ -79,16 +81,18 @@ pub(super) const ROLES: [Role; 4] = [
 const MEMBERS: [(usize, &[u16]); 2] = [(0, &[204]), (1, &[503, 204])];
 /// The path of the list's members at their receivers.
 const LIST_PATH: &str = "/ops";
-/// What must come out for the two lists: one message with an effect at each member of the one, and one that
+/// What must come out for the lists `ops` and `nobody`: one message with an effect at each member of the one, and one that
 /// is parked because the other does not exist.
 const LISTS_MUST: Tally =
     Tally { requests: 3, ids: 1, effects: 2, delivered: 1, parked: 1, ..Tally::NOTHING };
-/// The name under which both lists are shown.
+/// The name under which these two are shown.
 const LISTS: &str = "lists";
 
-/// The receivers, in the order of [`ROLES`].
+/// Everybody who takes part.
 pub(super) struct Cast {
+    /// In the order of [`ROLES`].
     receivers: Vec<Receiver>,
+    pub(super) mail: MailServer,
 }
 
 impl Cast {
@@ -107,10 +111,10 @@ impl Cast {
                 receiver.script(LIST_PATH, replies(script, Duration::ZERO));
             }
         }
-        Ok(Cast { receivers })
+        Ok(Cast { receivers, mail: MailServer::start().await? })
     }
 
-    /// The addresses of the list's members.
+    /// The addresses of the members of the list `ops`.
     pub(super) fn members(&self) -> Vec<String> {
         MEMBERS.iter().filter_map(|(place, _)| Some(self.receivers.get(*place)?.url(LIST_PATH))).collect()
     }
@@ -125,11 +129,11 @@ impl Cast {
 
     /// Who is there, for whoever looks on.
     pub(super) fn introduction(&self) -> Vec<String> {
-        let shown = |(role, receiver): (&Role, &Receiver)| {
-            format!("  {:<8}  {:<23}  {}", role.name, receiver.url("/"), role.does)
-        };
-        let mut lines = vec![String::new(), "Four receivers:".to_owned(), String::new()];
-        lines.extend(ROLES.iter().zip(&self.receivers).map(shown));
+        let shown = |name: &str, url: &str, does: &str| format!("  {name:<8}  {url:<23}  {does}");
+        let of_receiver = |(role, receiver): (&Role, &Receiver)| shown(role.name, &receiver.url("/"), role.does);
+        let mut lines = vec![String::new(), "Four receivers and a mail server:".to_owned(), String::new()];
+        lines.extend(ROLES.iter().zip(&self.receivers).map(of_receiver));
+        lines.push(shown(MAIL, &self.mail.url(), "has no mailbox \"gone\", and \"busy\" is busy twice"));
         lines
     }
 
@@ -142,7 +146,7 @@ impl Cast {
         }
     }
 
-    /// The rows by receiver, and those to lists.
+    /// The rows by receiver, those to lists of receivers, and those that are mail.
     pub(super) fn grouped(&self, rows: &[Row]) -> Vec<Group> {
         let of_receiver = |(role, receiver): (&Role, &Receiver)| {
             let base = receiver.url("/");
@@ -150,8 +154,11 @@ impl Cast {
             Group { name: role.name, counts: Counts::of(rows.iter().filter(its).map(|row| row.status)) }
         };
         let mut groups: Vec<Group> = ROLES.iter().zip(&self.receivers).map(of_receiver).collect();
-        let listed = rows.iter().filter(|row| row.to.is_none()).map(|row| row.status);
+        let (mails, others): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| row.channel.as_deref() == Some(MAIL));
+        let listed = others.iter().filter(|row| row.to.is_none()).map(|row| row.status);
         groups.push(Group { name: LISTS, counts: Counts::of(listed) });
+        groups.push(Group { name: MAIL, counts: Counts::of(mails.iter().map(|row| row.status)) });
         groups
     }
 
@@ -166,7 +173,11 @@ impl Cast {
             });
             Line { name: group.name, must, seen: tally(its, &group.counts) }
         };
-        now.groups.iter().zip(musts).enumerate().map(line).collect()
+        let mut lines: Vec<Line> = now.groups.iter().zip(musts).enumerate().map(line).collect();
+        let mails = now.groups.iter().filter(|group| group.name == MAIL);
+        let seen = self.mail.seen();
+        lines.extend(mails.map(|group| Line { name: MAIL, must: mail::MUST, seen: seen.tally(&group.counts) }));
+        lines
     }
 
     /// How many requests carry a signature that `secret` makes, and how many requests there are.

@@ -1,6 +1,6 @@
-//! `angarium demo`: a newcomer's first minute. A server, its database and four receivers with their own moods,
-//! all on loopback, some sample traffic, a live picture of it, and at the end a reckoning: what the receivers
-//! saw beside what must be.
+//! `angarium demo`: a newcomer's first minute. A server, its database, four receivers with their own moods and a
+//! mail server, all on loopback, some sample traffic, a live picture of it, and at the end a reckoning: what the
+//! receivers saw beside what must be.
 //!
 //! Nothing in it is pretended: the server is the one that `angarium serve` starts, configured by a file as
 //! users write it, and everything goes over real sockets through the public API. With `--exit` it ends by
@@ -10,6 +10,7 @@
 
 mod api;
 mod cast;
+mod mail;
 mod picture;
 mod screen;
 mod stage;
@@ -59,7 +60,7 @@ async fn perform(exit: bool) -> Result<ExitCode, Failure> {
     let cast = Cast::assemble().await.map_err(|error| failed("no receivers", &error))?;
     let scratch = Scratch::make(&SystemChance).map_err(|error| failed("no scratch folder", &error))?;
     let secret = stage::make_secret(&SystemChance);
-    let text = stage::configuration(&cast.members());
+    let text = stage::configuration(&cast.members(), &cast.mail.url());
     let config = scratch.configure(&text, &secret)?;
     scratch.start_logging().map_err(|error| failed("no log file", &error))?;
     let key_file = config.server.admin_key_file();
@@ -85,7 +86,7 @@ async fn perform(exit: bool) -> Result<ExitCode, Failure> {
         && !exit
         && !play.screen.is_closed()
     {
-        play.screen.lines(&stage::what_next(&scratch, server.address, &key_file, &play.traffic.retried));
+        play.screen.lines(&stage::what_next(&scratch, server.address, &key_file, &play.traffic));
         tokio::select! {
             part = server.failed() => return Err(failed(part, &"ended by itself")),
             () = signals.next() => {}
@@ -129,6 +130,7 @@ impl Play {
     /// Hands everything in and watches until it has come to its end. Says whether it did so in time.
     async fn everything_goes_out(&mut self) -> Result<bool, Failure> {
         self.screen.lines(&self.traffic.introduction());
+        self.screen.lines(&[picture::marks(), String::new()]);
         let Play { api, traffic, cast, screen, known_again, .. } = self;
         let total = traffic.total();
         let done =
@@ -185,11 +187,13 @@ impl Play {
         let status = |id: &str| row(id).map_or("missing", |row| row.status.as_str());
         let traffic = &self.traffic;
         let (signed, requests) = self.cast.signed(&self.secret);
-        let error = row(&traffic.nobody.id)
-            .and_then(|row| row.last_error.as_ref())
-            .map_or("no error", |error| error.detail.as_str());
+        let error = |id: &str| {
+            let last = row(id).and_then(|row| row.last_error.as_ref());
+            last.map_or("no error", |error| error.detail.as_str())
+        };
+        let (nobody, duty) = (error(&traffic.nobody.id), error(&traffic.duty.id));
         let (retried, discarded) = (status(&traffic.retried.id), status(&traffic.discarded.id));
-        vec![
+        let mut checks = vec![
             Check::new(
                 "what was handed in twice was known the second time, and went out once",
                 self.known_again,
@@ -202,8 +206,8 @@ impl Play {
             ),
             Check::new(
                 "a list that nobody configured is parked, not lost",
-                error.contains("list not found"),
-                one_line(error, 60),
+                nobody.contains("list not found"),
+                one_line(nobody, 40),
             ),
             Check::new(
                 "what the operator retried is delivered",
@@ -215,7 +219,9 @@ impl Play {
                 discarded == Status::Discarded.as_str(),
                 discarded,
             ),
-        ]
+        ];
+        checks.extend(self.cast.mail.seen().checks(&traffic.duty.id, duty));
+        checks
     }
 }
 

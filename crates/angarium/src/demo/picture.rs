@@ -53,12 +53,6 @@ impl Counts {
     fn total(&self) -> usize {
         self.parts().iter().map(|(_, _, count)| count).sum()
     }
-
-    /// `7 delivered 2 retrying`; only what there is.
-    fn in_words(&self) -> String {
-        let there = self.parts().into_iter().filter(|(_, _, count)| *count > 0);
-        there.map(|(_, name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(" ")
-    }
 }
 
 /// The notifications to one receiver, or to lists.
@@ -114,9 +108,13 @@ pub(super) fn lines(now: &Snapshot) -> Vec<String> {
 /// The picture in one line, for where nothing can be redrawn; empty as long as there is nothing.
 pub(super) fn line(now: &Snapshot) -> String {
     let there = now.groups.iter().filter(|group| group.counts.total() > 0);
-    let groups: Vec<String> =
-        there.map(|group| format!("{}: {}", group.name, group.counts.in_words())).collect();
-    if groups.is_empty() { String::new() } else { format!("  {}", groups.join("; ")) }
+    there.map(|Group { name, counts }| format!("  {name} {}", bar(counts, BAR))).collect()
+}
+
+/// What the marks of a bar mean.
+pub(super) fn marks() -> String {
+    let parts = Counts::default().parts();
+    format!("  {}", parts.map(|(mark, name, _)| format!("{mark} {name}")).join("   "))
 }
 
 /// One mark for each notification, or, where they are more than `most`, each state's share of `most` marks.
@@ -162,7 +160,6 @@ pub(super) mod tests {
     #[test]
     fn counting_leaves_nothing_out_but_what_is_skipped() {
         assert_eq!(Counts::of(Status::ALL.into_iter()), counts([1; 5]));
-        assert_eq!(counts([0, 2, 1, 0, 0]).in_words(), "1 delivered 2 retrying");
     }
 
     /// Groups with so many that are pending, retrying, delivered, parked and discarded.
@@ -198,7 +195,8 @@ pub(super) mod tests {
 
     #[test]
     fn in_one_line_only_what_there_is() {
-        assert_eq!(line(&snapshot(&[[0; 5], [0, 1, 2, 0, 0]])), "  refuses: 2 delivered 1 retrying");
+        assert_eq!(line(&snapshot(&[[0; 5], [0, 1, 2, 0, 0]])), "  refuses ##~");
+        assert_eq!(line(&snapshot(&[[1, 0, 0, 0, 0], [0, 0, 0, 1, 1]])), "  refuses .  refuses -x");
         assert_eq!(line(&snapshot(&[[0; 5]])), "");
     }
 

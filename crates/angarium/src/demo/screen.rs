@@ -154,9 +154,9 @@ mod tests {
         for delivered in [1, 1, 2, 2] {
             screen.show(&with(delivered));
         }
-        assert_eq!(captured.text(), "  refuses: 1 delivered\n  refuses: 2 delivered\n");
-        for delivered in 1..1000 {
-            screen.show(&with(delivered));
+        assert_eq!(captured.text(), "  refuses #\n  refuses ##\n");
+        for n in 1..1000 {
+            screen.show(&with(1 + n % 2));
         }
         assert_eq!(captured.text().lines().count(), MOST_CHANGES + 1);
         assert!(captured.text().ends_with("  and so on\n"));

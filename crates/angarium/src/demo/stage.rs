@@ -14,14 +14,15 @@ use base64::engine::general_purpose::STANDARD;
 use tracing_subscriber::EnvFilter;
 
 use super::failed;
-use super::traffic::Letter;
+use super::mail::{ADA, DUTY, MAIL, MEMBERS};
+use super::traffic::{Letter, Traffic};
 use crate::cli::Failure;
 use crate::config::Config;
 
-/// The channel on which everything goes out.
-pub(super) const CHANNEL: &str = "hooks";
-/// The list that there is.
-pub(super) const LIST: &str = "ops";
+/// The channel to the receivers.
+pub(super) const HOOKS: &str = "hooks";
+/// The list whose members are receivers.
+pub(super) const OPS: &str = "ops";
 
 /// Lines of the log that are shown when something went wrong.
 const LOG_LINES: usize = 20;
@@ -106,9 +107,10 @@ pub(super) fn make_secret(chance: &dyn Chance) -> String {
     format!("whsec_{}", STANDARD.encode(key))
 }
 
-/// The configuration. Its list has these members.
-pub(super) fn configuration(members: &[String]) -> String {
-    let members = members.iter().map(|member| format!("\"{member}\"")).collect::<Vec<_>>().join(", ");
+/// The configuration. The list of receivers has the members `ops`; mail goes to `relay`.
+pub(super) fn configuration(ops: &[String], relay: &str) -> String {
+    let ops = array(ops.iter().map(String::as_str));
+    let duty = array(MEMBERS);
     format!(
         r#"[server]
 listen = "127.0.0.1:0"
@@ -118,20 +120,36 @@ shutdown_grace = "5s"
 [outbox]
 dispatch_interval = "100ms"
 
-[channels.{CHANNEL}]
+[channels.{HOOKS}]
 kind = "webhook"
 secret = "${{file:hooks.secret}}"
 retry = {{ policy = "exponential", backoff = "300ms", base = 2, max_retries = 3 }}
 max_parallel_per_receiver = 2
 
-[lists.{LIST}]
-channel = "{CHANNEL}"
-members = [{members}]
+[channels.{MAIL}]
+kind = "email"
+url = "{relay}"
+from = "Angarium <angarium@example.com>"
+retry = {{ policy = "fixed", interval = "300ms", max_retries = 5 }}
+
+[lists.{OPS}]
+channel = "{HOOKS}"
+members = {ops}
+
+[lists.{DUTY}]
+channel = "{MAIL}"
+members = {duty}
 
 [security]
 allow_private_addresses = ["127.0.0.0/8"]
 "#
     )
+}
+
+/// As TOML writes it.
+fn array<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| format!("\"{item}\"")).collect();
+    format!("[{}]", items.join(", "))
 }
 
 /// What stands where, and the configuration as a user could write it.
@@ -151,17 +169,18 @@ pub(super) fn introduction(scratch: &Scratch, server: SocketAddr, configuration:
     lines
 }
 
-/// Commands to go on with, word for word; those that need one are about `letter`.
+/// Commands to go on with, word for word, about what was sent.
 pub(super) fn what_next(
     scratch: &Scratch,
     server: SocketAddr,
     key_file: &Path,
-    letter: &Letter,
+    traffic: &Traffic,
 ) -> Vec<String> {
     let program = std::env::args().next().unwrap_or_else(|| "angarium".to_owned());
     let program = quoted(&program);
-    let Letter { id: shown, .. } = letter;
-    let address = letter.address();
+    let Letter { id: retried, .. } = &traffic.retried;
+    let Letter { id: duty, .. } = &traffic.duty;
+    let address = traffic.retried.address();
     let text = format!(
         r#"
 The server stays up until you press ctrl-C. In another terminal:
@@ -171,15 +190,17 @@ The server stays up until you press ctrl-C. In another terminal:
 
   {program} notification list
   {program} notification list --status parked
-  {program} notification show {shown}
+  {program} notification show {retried}
+  {program} notification show {duty}
   {program} notification list --status parked -o ids | xargs -r {program} notification retry
-  {program} send --list {LIST} --subject 'Pump 3 stopped' --body 'Pressure fell below 2 bar.'
-  {program} send --to {CHANNEL}:{address} --subject Test --body Test
+  {program} send --list {OPS} --subject 'Pump 3 stopped' --body 'Pressure fell below 2 bar.'
+  {program} send --to {HOOKS}:{address} --subject Test --body Test
+  {program} send --to {MAIL}:{ADA} --subject Test --body Test
   {program} kpi
 
   curl -s -H "Authorization: Bearer $ANGARIUM_KEY" $ANGARIUM_SERVER/v1/kpis
   curl -s -H "Authorization: Bearer $ANGARIUM_KEY" -H 'Content-Type: application/json' \
-    -d '{{"list":"{LIST}","subject":"Pump 3 stopped","body":"Pressure fell below 2 bar."}}' \
+    -d '{{"list":"{OPS}","subject":"Pump 3 stopped","body":"Pressure fell below 2 bar."}}' \
     $ANGARIUM_SERVER/v1/notifications
 
 The database is {database}."#,
@@ -210,8 +231,8 @@ mod tests {
         let scratch = Scratch { folder: tempfile::tempdir().unwrap().keep() };
         let members = ["http://127.0.0.1:1/ops", "http://127.0.0.1:2/ops"].map(str::to_owned);
         let secret = make_secret(&SeededChance::new(7));
-        let config = scratch.configure(&configuration(&members), &secret).unwrap();
-        let list = config.lists.values().next().unwrap();
+        let config = scratch.configure(&configuration(&members, "smtp://127.0.0.1:1"), &secret).unwrap();
+        let list = config.lists.iter().find_map(|(name, list)| (name.as_str() == OPS).then_some(list)).unwrap();
         let shown: Vec<&str> = list.members.iter().map(|member| member.address.as_str()).collect();
         assert_eq!(shown, members);
         assert!(config.server.listen.ip().is_loopback());

@@ -1,7 +1,21 @@
 //! The verdict, as whoever runs the demo meets it.
 
-use super::api::{Entry, EntryDetail};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use angarium_domain::chance::SeededChance;
+use angarium_domain::state::Status;
+use angarium_domain::time::SystemClock;
+use angarium_receivers::mail::Mail;
+
+use super::api::{Entry, EntryDetail, Row};
+use super::cast::Cast;
+use super::mail::tests::{DUTY_ID, ERROR, fine, mail};
+use super::mail::{self, DIRECT, MAIL, MEMBERS, Seen};
 use super::picture::tests::snapshot;
+use super::picture::{self, Counts, Snapshot};
+use super::stage;
+use super::traffic::Traffic;
 use super::verdict::{Check, Line, Reckoning, Tally, checked, differences, in_words, table, trail_end};
 
 const FINE: Tally = Tally { requests: 27, ids: 9, effects: 9, delivered: 9, ..Tally::NOTHING };
@@ -99,4 +113,130 @@ fn a_trail_ends_with_what_an_operator_did_and_what_came_of_it() {
             "terminal  by system     delivered by attempt 2"
         ]
     );
+}
+
+/// What differs if the mail server saw this, and the notifications it is about are all delivered.
+fn of_mail(seen: &Seen, error: &str) -> Vec<String> {
+    let counts = Counts { delivered: mail::MUST.delivered, ..Counts::default() };
+    differences(&Reckoning {
+        lines: vec![Line { name: MAIL, must: mail::MUST, seen: seen.tally(&counts) }],
+        checks: seen.checks(DUTY_ID, error),
+        open: snapshot(&[]),
+    })
+}
+
+#[test]
+fn mail_that_came_as_it_must_is_fine() {
+    assert_eq!(of_mail(&fine(), ERROR), Vec::<String>::new());
+}
+
+/// Whatever is done to the mails, the verdict has these words for it.
+#[test]
+fn mail_that_did_not_come_as_it_must_fails_the_verdict() {
+    type Change = fn(&mut Vec<Arc<Mail>>);
+    let cases: [(&str, Change, &[&str]); 6] = [
+        (
+            "one person gets a mail twice",
+            |mails| mails.push(mail("1", &[DIRECT[0]])),
+            &[
+                "mail: duplicates 1, and it must be 0",
+                "not so: no mail came twice for anybody (6 mails for 7 recipients, 6 different)",
+            ],
+        ),
+        (
+            "one person stands twice in an envelope",
+            |mails| *mails.first_mut().unwrap() = mail("1", &[DIRECT[0], DIRECT[0]]),
+            &["mail: duplicates 1, and it must be 0"],
+        ),
+        (
+            "the busy one is never served",
+            |mails| drop(mails.pop()),
+            &[
+                "mail: effects 5, and it must be 6",
+                "not so: the busy mailbox was tried again alone until it took the mail (2 times alone, 0 taken)",
+            ],
+        ),
+        (
+            "the busy one is served together with another",
+            |mails| *mails.last_mut().unwrap() = mail(DUTY_ID, &[MEMBERS[2], MEMBERS[3]]),
+            &[
+                "mail: duplicates 1, and it must be 0",
+                "not so: the busy mailbox was tried again alone until it took the mail (2 times alone, 0 taken)",
+            ],
+        ),
+        (
+            "each member gets an envelope of its own",
+            |mails| {
+                mails.retain(|mail| mail.to().len() == 1);
+                mails.extend([mail(DUTY_ID, &[MEMBERS[0]]), mail(DUTY_ID, &[MEMBERS[3]])]);
+            },
+            &["not so: one envelope served all of the list who could be served at once (busy, then ada, then ben)"],
+        ),
+        (
+            "a header names a recipient",
+            |mails| {
+                let first = mails.first_mut().unwrap();
+                let raw = [b"To: Ada <ADA@example.com>\r\n", first.raw.as_slice()].concat();
+                *first = Arc::new(Mail { raw, ..Mail::clone(first) });
+            },
+            &["not so: no header tells who else gets the mail (1 of 5 name an address)"],
+        ),
+    ];
+    for (case, change, words) in cases {
+        let mut seen = fine();
+        change(&mut seen.mails);
+        let differences = of_mail(&seen, ERROR);
+        for word in words {
+            assert!(differences.iter().any(|difference| difference == word), "{case}: {differences:#?}");
+        }
+    }
+}
+
+#[test]
+fn who_is_tried_again_and_who_is_named_decides_too() {
+    let mut again_together = fine();
+    again_together.envelopes.push(MEMBERS.map(str::to_owned).to_vec());
+    let said = of_mail(&again_together, ERROR).join("\n");
+    assert!(said.contains("not so: the busy mailbox was tried again alone"), "{said}");
+    assert!(said.contains("not so: the mailbox that does not exist was tried once"), "{said}");
+    assert!(said.contains("mail: requests 7, and it must be 6"), "{said}");
+    for error in ["no error", "gone@example.com: no; busy@example.com: no"] {
+        let [difference] = of_mail(&fine(), error).try_into().unwrap();
+        assert!(difference.starts_with("not so: the mailbox that does not exist"), "{difference}");
+    }
+}
+
+/// Every notification as it stands when nothing has been tried.
+fn untried(traffic: &Traffic) -> Vec<Row> {
+    let row = |letter: &super::traffic::Letter| {
+        let to = letter.notification.to.clone();
+        let duty = letter.id == traffic.duty.id;
+        let channel = to.as_ref().map(|to| to.channel.clone()).or(duty.then(|| MAIL.to_owned()));
+        Row { id: letter.id.clone(), status: Status::Pending, channel, to, last_error: None }
+    };
+    traffic.batch.iter().chain(&traffic.singles).map(row).collect()
+}
+
+#[tokio::test]
+async fn everything_is_in_one_group_and_what_is_drawn_fits_a_hundred_columns() {
+    let cast = Cast::assemble().await.unwrap();
+    let traffic = Traffic::plan(&cast, &SystemClock::new(), &SeededChance::new(7));
+    let rows = untried(&traffic);
+    let now = Snapshot { groups: cast.grouped(&rows), figures: snapshot(&[]).figures };
+    assert_eq!(now.groups.iter().map(|group| group.counts.pending).sum::<usize>(), traffic.total());
+    assert_eq!(rows.iter().map(|row| &row.id).collect::<BTreeSet<_>>().len(), traffic.total());
+    let musts: usize = cast.reckoned(&now).iter().map(|line| line.must.delivered + line.must.parked + line.must.discarded).sum();
+    assert_eq!(musts, traffic.total(), "what must come out accounts for all that is sent");
+
+    let configuration = stage::configuration(&cast.members(), &cast.mail.url());
+    let mut drawn: Vec<String> = configuration.lines().map(|line| format!("    {line}")).collect();
+    drawn.extend(cast.introduction());
+    drawn.extend(traffic.introduction());
+    drawn.extend([picture::marks(), picture::line(&now)]);
+    drawn.extend(picture::lines(&now));
+    drawn.extend(table(&cast.reckoned(&now)));
+    drawn.extend(checked(&fine().checks(DUTY_ID, ERROR)));
+    for line in drawn {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
 }

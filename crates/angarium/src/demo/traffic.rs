@@ -5,7 +5,8 @@ use angarium_domain::id::NotificationId;
 use angarium_domain::time::Clock;
 
 use super::cast::Cast;
-use super::stage::{CHANNEL, LIST};
+use super::mail::{DIRECT, DUTY, MAIL};
+use super::stage::{HOOKS, OPS};
 use crate::http::dto::{NewNotification, To};
 
 /// A list that nobody configured.
@@ -24,6 +25,8 @@ pub(super) struct Traffic {
     pub(super) batch: Vec<Letter>,
     /// Sent one after the other, the first of them twice.
     pub(super) singles: Vec<Letter>,
+    /// One to the list of mailboxes; also among the singles.
+    pub(super) duty: Letter,
     /// One to a list that does not exist; also among the singles.
     pub(super) nobody: Letter,
     /// One that is refused and that an operator retries; also among the singles.
@@ -33,8 +36,8 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// One message for each address of the cast, one for the list and one for a list that does not exist. What
-    /// takes longest goes first, as the batch; the rest are the singles, taken from each receiver in turn.
+    /// One message for each address of the cast, some mails, and one for each list and for a list that does not
+    /// exist. What takes longest goes first, as the batch; the rest are the singles.
     pub(super) fn plan(cast: &Cast, clock: &dyn Clock, chance: &dyn Chance) -> Traffic {
         let letter = |notification| Letter::new(notification, NotificationId::generate(clock, chance));
         let mut batch = Vec::new();
@@ -42,7 +45,7 @@ impl Traffic {
         for (role, addresses) in cast.addresses() {
             let letters = addresses.iter().zip(1..).map(|(address, n)| {
                 let subject = format!("For {}, {n} of {}", role.name, role.messages);
-                letter(Letter::to(address, subject))
+                letter(Letter::to(HOOKS, address, subject))
             });
             match role.name {
                 "steady" => steady.extend(letters),
@@ -50,12 +53,15 @@ impl Traffic {
                 _ => batch.extend(letters),
             }
         }
-        let ops = letter(Letter::to_list(LIST));
-        let nobody = letter(Letter::to_list(NOBODY));
+        let mails = DIRECT.iter().zip(1..).map(|(address, n)| {
+            letter(Letter::to(MAIL, address, format!("For {MAIL}, {n} of {}", DIRECT.len())))
+        });
+        let [duty, ops, nobody] = [DUTY, OPS, NOBODY].map(|list| letter(Letter::to_list(list)));
         let [retried, discarded] =
             [0, 1].map(|place| refused.get(place).cloned().unwrap_or_else(|| ops.clone()));
-        let singles = steady.into_iter().chain(refused).chain([ops, nobody.clone()]).collect();
-        Traffic { batch, singles, nobody, retried, discarded }
+        let lists = [duty.clone(), ops, nobody.clone()];
+        let singles = steady.into_iter().chain(refused).chain(mails).chain(lists).collect();
+        Traffic { batch, singles, duty, nobody, retried, discarded }
     }
 
     /// How many there are.
@@ -67,7 +73,7 @@ impl Traffic {
     pub(super) fn introduction(&self) -> Vec<String> {
         let (batch, singles) = (self.batch.len(), self.singles.len());
         let text = format!(
-            "{} notifications: {batch} in one batch, {singles} one by one, the first of these twice; two are to lists.",
+            "{} notifications: {batch} in one batch, {singles} one by one, the first of these twice; three are to lists.",
             self.total()
         );
         vec![String::new(), text, String::new()]
@@ -85,8 +91,8 @@ impl Letter {
         self.notification.to.as_ref().map_or("", |to| &to.address)
     }
 
-    fn to(address: &str, subject: String) -> NewNotification {
-        let to = To { channel: CHANNEL.to_owned(), address: address.to_owned() };
+    fn to(channel: &str, address: &str, subject: String) -> NewNotification {
+        let to = To { channel: channel.to_owned(), address: address.to_owned() };
         NewNotification { to: Some(to), ..worded(subject) }
     }
 

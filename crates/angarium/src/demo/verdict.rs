@@ -10,11 +10,11 @@ use super::picture::Snapshot;
 /// What a receiver saw and what the server says about it. The same for what must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Requests that arrived.
+    /// Requests that arrived. Of mail, envelopes.
     pub(super) requests: usize,
-    /// Different `webhook-id`s among them.
+    /// Different notifications among them.
     pub(super) ids: usize,
-    /// Requests that a real receiver would have acted upon.
+    /// Requests that a real receiver would have acted upon. Of mail, one for each recipient it was taken for.
     pub(super) effects: usize,
     /// Effects of an id that had an effect at the same receiver before.
     pub(super) duplicates: usize,
@@ -45,11 +45,13 @@ impl Tally {
 }
 
 /// What the columns mean.
-const LEGEND: [&str; 4] = [
+const LEGEND: [&str; 6] = [
     "",
     "  An effect is a request that a receiver acted upon, a duplicate one that it had",
-    "  acted upon before. The last line counts one message that went to the two",
-    "  members of a list, and one to a list that does not exist.",
+    "  acted upon before. The line of the lists counts one message that went to the",
+    "  two members of ops, and one to a list that does not exist. Of mail, a request is",
+    "  an envelope, and an effect is a mail taken for one recipient; one of the messages",
+    "  went to the list duty.",
 ];
 
 /// One line of the closing table.

@@ -118,6 +118,18 @@ pub(super) async fn read_json(request: Request, limit: usize, timeout: Duration)
     read(request, limit, timeout).await
 }
 
+/// Media types under which a mail is taken as it is.
+pub(super) const MAIL: [&str; 3] = ["message/rfc822", "text/plain", "application/octet-stream"];
+
+/// Reads a mail of at most `limit` bytes. The bytes are not checked.
+pub(super) async fn read_mail(request: Request, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
+    let given = content_type(request.headers())?.split(';').next().unwrap_or_default().trim();
+    if !MAIL.iter().any(|known| known.eq_ignore_ascii_case(given)) {
+        return Err(unsupported(&format!("the content type must be one of {}", MAIL.join(", "))));
+    }
+    read(request, limit, timeout).await
+}
+
 /// Reads a JSON body that may be missing; then there is nothing to read, and no type to check.
 pub(super) async fn read_optional_json(
     mut request: Request,
@@ -134,28 +146,36 @@ pub(super) async fn read_optional_json(
 }
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let unsupported = |detail: &str| Err(Problem::new(Code::ContentTypeUnsupported, detail));
-    let encodings = headers.get_all(header::CONTENT_ENCODING);
-    if !encodings.iter().all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return unsupported("compressed bodies are not taken");
-    }
-    let mut given = headers.get_all(header::CONTENT_TYPE).iter();
-    let text = given.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if given.next().is_some() {
-        return unsupported("there must be one content type");
-    }
-    let mut parts = text.split(';').map(str::trim);
+    let mut parts = content_type(headers)?.split(';').map(str::trim);
     if !parts.next().unwrap_or_default().eq_ignore_ascii_case("application/json") {
-        return unsupported("the content type must be application/json");
+        return Err(unsupported("the content type must be application/json"));
     }
     for parameter in parts {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let utf8 = value.trim_matches('"').eq_ignore_ascii_case("utf-8");
         if name.eq_ignore_ascii_case("charset") && !utf8 {
-            return unsupported("the only charset that is taken is utf-8");
+            return Err(unsupported("the only charset that is taken is utf-8"));
         }
     }
     Ok(())
+}
+
+/// The one content type of a body that is not compressed; empty if there is none.
+fn content_type(headers: &HeaderMap) -> Result<&str, Problem> {
+    let encodings = headers.get_all(header::CONTENT_ENCODING);
+    if !encodings.iter().all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(unsupported("compressed bodies are not taken"));
+    }
+    let mut given = headers.get_all(header::CONTENT_TYPE).iter();
+    let text = given.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if given.next().is_some() {
+        return Err(unsupported("there must be one content type"));
+    }
+    Ok(text)
+}
+
+fn unsupported(detail: &str) -> Problem {
+    Problem::new(Code::ContentTypeUnsupported, detail)
 }
 
 async fn read(request: Request, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {

@@ -199,8 +199,10 @@ pub struct LastError {
 pub struct ResolvedTarget {
     /// Where it went.
     pub address: String,
-    /// `accepted`, `refused` or `waiting`.
+    /// `accepted`, `refused`, `waiting`, or `bounced`: accepted at first, and then it came back.
     pub result: String,
+    /// Why it was refused or came back, or what went wrong last.
+    pub detail: Option<String>,
 }
 
 /// One try at delivering.
@@ -244,7 +246,7 @@ pub struct AuditEntry {
     /// The entry's own id.
     #[schema(format = Uuid)]
     pub event_id: String,
-    /// `enqueued`, `accepted`, `attempt`, `submitted` or `terminal`.
+    /// `enqueued`, `accepted`, `attempt`, `submitted`, `terminal` or `bounced`.
     pub kind: String,
     /// Who did it: `key:<name>`, `person:<name>`, `site:<name>` or `system`.
     pub actor: String,
@@ -356,6 +358,99 @@ pub struct Suppression {
     /// Since when.
     #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
+}
+
+/// A configured channel.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Channel {
+    /// Its name.
+    pub name: String,
+    /// Its kind: `email`, `sms`, `webhook`, `ntfy`, `slack`, `teams` or `in_app`.
+    pub kind: &'static str,
+    /// Whether it is switched on.
+    pub enabled: bool,
+    /// Whether this server can deliver on channels of its kind.
+    pub adapter: bool,
+    /// Deliveries at once.
+    pub max_parallel: usize,
+    /// Until when nothing is sent on it; null if nothing is in its way.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub waits_until: Option<Timestamp>,
+    /// What is wrong with the channel as a whole, if anything is.
+    pub suspended: Option<Suspension>,
+}
+
+/// Why a channel is suspended.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Suspension {
+    /// One line for an operator.
+    pub reason: String,
+    /// From then on one delivery at a time finds out whether the channel works again.
+    #[schema(value_type = String, format = DateTime)]
+    pub until: Timestamp,
+}
+
+/// A test of a channel to be made.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct NewChannelTest {
+    /// Whom to send the test message to: what the channel's kind delivers to.
+    pub address: String,
+}
+
+/// What came of a test message.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ChannelTest {
+    /// The id that the message had.
+    #[schema(format = Uuid)]
+    pub id: String,
+    /// `delivered` or `failed`.
+    pub outcome: &'static str,
+    /// The class of the failure.
+    pub class: Option<&'static str>,
+    /// One line about the failure.
+    pub detail: Option<String>,
+    /// The receiver's status code.
+    pub status_code: Option<u16>,
+    /// The receiver's own id for the message.
+    pub provider_message_id: Option<String>,
+    /// The channel was suspended or waited; now it sends again.
+    pub reopened: bool,
+    /// The conversation, without secrets.
+    pub transcript: Vec<Turn>,
+}
+
+/// One line of a conversation.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Turn {
+    /// Who says it: `us`, `them`, or nobody: `remark`.
+    pub from: &'static str,
+    /// What is said.
+    pub text: String,
+}
+
+/// A channel sends again.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ChannelReopened {
+    /// The channel's name.
+    pub channel: String,
+    /// Whether it was suspended or waited until now.
+    pub reopened: bool,
+}
+
+/// A mail server's report was looked through, address by address.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct BouncesRecorded {
+    /// The notification that it is about.
+    #[schema(format = Uuid)]
+    pub notification: String,
+    /// What was written down.
+    pub recorded: usize,
+    /// What had been reported before.
+    pub known: usize,
+    /// Addresses that the notification never went to; nothing was written of them.
+    pub strangers: usize,
+    /// Addresses that get no more messages from now on.
+    pub suppressed: usize,
 }
 
 /// How the server is.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use angarium_domain::id::NotificationId;
+use angarium_domain::text::ChannelName;
 use angarium_domain::time::Timestamp;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, Path, Request, State};
@@ -192,6 +193,19 @@ impl<S: Send + Sync> FromRequestParts<S> for PathKey {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let word = Path::<String>::from_request_parts(parts, state).await;
         word.map(|Path(word)| PathKey(word)).map_err(|_| Problem::plain(Code::KeyNotFound))
+    }
+}
+
+/// The channel that a path names. What cannot be the name of a channel names none.
+pub(super) struct PathChannel(pub(super) ChannelName);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathChannel {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let word = Path::<String>::from_request_parts(parts, state).await.ok();
+        let name = word.and_then(|Path(word)| ChannelName::parse(&word).ok());
+        name.map(PathChannel).ok_or_else(|| Problem::plain(Code::ChannelNotFound))
     }
 }
 

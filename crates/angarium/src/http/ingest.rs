@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use angarium_channels::email::options::Options;
 use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::content::{ContentHash, Recipient};
@@ -319,6 +320,7 @@ fn read(
     let subject = fields.required("subject", |subject| Subject::parse(subject, limits));
     let text = fields.required("body", |body| Body::parse(body, limits));
     let data = fields.raw("data");
+    check_options(&mut fields, target.as_ref(), data);
     let provenance = fields.object("source", read_source).unwrap_or_default();
     let enqueued_at = fields.text("enqueued_at", |time| time.parse());
     if let (Some(subject), Some(body)) = (&subject, &text)
@@ -351,6 +353,15 @@ fn read(
         accepted_by: ids.actor.clone(),
     };
     Ok((notification, derived.is_some()))
+}
+
+/// What the data says about how its kind of channel is to deliver is judged now, while somebody listens.
+fn check_options(fields: &mut Fields<'_>, target: Option<&Target>, data: Option<&RawValue>) {
+    if target.is_some_and(|target| target.kind == ChannelKind::Email)
+        && let Err(error) = Options::of(data.map(RawValue::get))
+    {
+        fields.refuse(&error.field, &error.message);
+    }
 }
 
 /// Whom to tell, with the kind and the channel that are stamped (OB-04).

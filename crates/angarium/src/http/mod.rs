@@ -3,7 +3,8 @@
 //! [`routes`] is the one table of what there is; the router and the OpenAPI document are both built from it.
 //! Around every exchange stands [`exchange`], before the protected routes [`auth`]. [`ingest`] parses into
 //! domain types, so that nothing behind it checks again; [`query`] and [`actions`] ask the store and show what
-//! it says through [`views`]. Whatever fails is a [`problem`].
+//! it says through [`views`]. [`channels`] lets an operator test a way out, and [`bounces`] takes in what came
+//! back by mail. Whatever fails is a [`problem`].
 //!
 //! Deliberately absent: TLS (a proxy's work, or another listener's), compression, HTTP/2, and any state
 //! between requests but the keys that fitted lately.
@@ -12,6 +13,8 @@ mod actions;
 mod admin_key;
 mod auth;
 mod body;
+mod bounces;
+mod channels;
 mod cursor;
 pub mod dto;
 mod exchange;
@@ -37,6 +40,7 @@ use angarium_domain::chance::Chance;
 use angarium_domain::limits::Limits;
 use angarium_domain::time::Clock;
 use angarium_engine::catalog::Catalog;
+use angarium_engine::registry::Registry;
 use angarium_engine::wake::Wake;
 use angarium_store::Store;
 
@@ -54,6 +58,8 @@ pub struct App {
     pub store: Arc<Store>,
     /// Which channels and lists there are.
     pub catalog: Arc<Catalog>,
+    /// Who delivers, when a channel is tested.
+    pub adapters: Registry,
     /// How large things may be.
     pub limits: Limits,
     /// How long things may take.

@@ -6,7 +6,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use utoipa::ToSchema;
 use utoipa::openapi::path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{ArrayBuilder, Components, Schema, SchemaType};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
@@ -15,9 +15,10 @@ use utoipa::openapi::{
     SecurityRequirement, Type,
 };
 
+use super::body;
 use super::dto;
 use super::problem::Code;
-use super::routes::{Access, Answer, Param, Route, Verb, table};
+use super::routes::{Access, Answer, Param, Route, Taken, Verb, table};
 
 const ABOUT: &str = "Angarium is a durable notification server: what it acknowledges, it has stored, and it \
 can always say what became of it.\n\nEvery refusal and failure is an RFC 9457 problem with a stable `code`. \
@@ -79,19 +80,27 @@ fn operation(route: &Route) -> Operation {
             .security(SecurityRequirement::new(SCHEME, ["read"]))
             .security(SecurityRequirement::default()),
     };
-    if let Some((name, required)) = route.takes {
-        let required = if required { Required::True } else { Required::False };
-        let body = RequestBodyBuilder::new()
-            .content("application/json", Content::new(Some(reference(name))))
-            .required(Some(required));
-        operation = operation.request_body(Some(body.build()));
-    }
+    operation = operation.request_body(route.takes.map(request_body));
     let (status, answer) = answer(route.answer);
     operation = operation.response(status, answer);
     for (status, problem) in problems(route) {
         operation = operation.response(status, problem);
     }
     operation.build()
+}
+
+fn request_body(taken: Taken) -> RequestBody {
+    let body = RequestBodyBuilder::new();
+    let (body, required) = match taken {
+        Taken::Json(name, required) => {
+            (body.content("application/json", Content::new(Some(reference(name)))), required)
+        }
+        Taken::Mail => {
+            let any = || Content::new(None::<RefOr<Schema>>);
+            (body::MAIL.iter().fold(body, |body, media| body.content(*media, any())), true)
+        }
+    };
+    body.required(Some(if required { Required::True } else { Required::False })).build()
 }
 
 /// `get_v1_notifications_id` for `GET /v1/notifications/{id}`.
@@ -185,6 +194,7 @@ fn components() -> Components {
         taken::<dto::To>(),
         taken::<dto::ActionReason>(),
         taken::<dto::NewKey>(),
+        taken::<dto::NewChannelTest>(),
         given::<dto::Accepted>(),
         given::<dto::BatchAnswer>(),
         taken::<dto::BatchResult>(),
@@ -200,6 +210,12 @@ fn components() -> Components {
         given::<dto::MadeKey>(),
         given::<dto::Key>(),
         given::<dto::Suppression>(),
+        given::<dto::Channel>(),
+        given::<dto::Suspension>(),
+        given::<dto::ChannelTest>(),
+        given::<dto::Turn>(),
+        given::<dto::ChannelReopened>(),
+        given::<dto::BouncesRecorded>(),
         given::<dto::HealthAnswer>(),
         taken::<dto::ProblemBody>(),
         taken::<dto::FieldError>(),

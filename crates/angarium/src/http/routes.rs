@@ -9,7 +9,9 @@ use axum::{Extension, Router};
 
 use super::auth::{self, Scope};
 use super::problem::Code;
-use super::{Shared, actions, body, exchange, health, ingest, keys, metrics, openapi, query};
+use super::{
+    Shared, actions, body, bounces, channels, exchange, health, ingest, keys, metrics, openapi, query,
+};
 
 /// The methods there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,15 @@ pub(super) enum Answer {
     Text(&'static str),
 }
 
+/// What is taken in the body of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Taken {
+    /// A JSON object of this name, and whether it must be there.
+    Json(&'static str, bool),
+    /// A mail as it is, which must be there.
+    Mail,
+}
+
 /// A header or a query parameter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Param {
@@ -58,8 +69,7 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) access: Access,
     pub(super) summary: &'static str,
-    /// The name of the object it takes, and whether it must be there.
-    pub(super) takes: Option<(&'static str, bool)>,
+    pub(super) takes: Option<Taken>,
     pub(super) answer: Answer,
     pub(super) params: &'static [Param],
     /// What can go wrong here and not everywhere.
@@ -89,7 +99,11 @@ impl Route {
     }
 
     fn takes(self, name: &'static str, required: bool) -> Self {
-        Route { takes: Some((name, required)), ..self }
+        Route { takes: Some(Taken::Json(name, required)), ..self }
+    }
+
+    fn takes_mail(self) -> Self {
+        Route { takes: Some(Taken::Mail), ..self }
     }
 
     fn answers(self, answer: Answer) -> Self {
@@ -117,15 +131,13 @@ impl Route {
             Code::StorageUnavailable,
             Code::QueryTimeout,
         ];
-        const WITH_BODY: [Code; 8] = [
+        const WITH_BODY: [Code; 3] = [Code::BodyTimeout, Code::BodyTooLarge, Code::ContentTypeUnsupported];
+        const WITH_JSON: [Code; 5] = [
             Code::JsonInvalid,
             Code::JsonDuplicateKey,
             Code::JsonTooDeep,
             Code::NumberOutOfRange,
             Code::ControlCharacter,
-            Code::BodyTimeout,
-            Code::BodyTooLarge,
-            Code::ContentTypeUnsupported,
         ];
         let mut codes = BTreeSet::from(EVERYWHERE);
         if self.access != Access::Open {
@@ -136,6 +148,9 @@ impl Route {
         }
         if self.takes.is_some() {
             codes.extend(WITH_BODY);
+        }
+        if matches!(self.takes, Some(Taken::Json(..))) {
+            codes.extend(WITH_JSON);
         }
         codes.extend(self.own_problems);
         codes
@@ -173,7 +188,10 @@ pub(super) fn router(app: Shared) -> Router {
 
 /// Every route, in the order in which it is documented.
 pub(super) fn table() -> Vec<Route> {
-    [notifications(), operations(), administration(), about()].into_iter().flatten().collect()
+    [notifications(), operations(), channels_and_bounces(), administration(), about()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn notifications() -> Vec<Route> {
@@ -285,6 +303,50 @@ fn operations() -> Vec<Route> {
         )
         .with(SUPPRESSION_PARAMS)
         .refuses(&[Code::SuppressionNotFound]),
+    ]
+}
+
+fn channels_and_bounces() -> Vec<Route> {
+    use Scope::{Operate, Read};
+    vec![
+        Route::new(
+            Verb::Get,
+            "/v1/channels",
+            Access::Key(Read),
+            "List the channels that are configured, and what stands in their way",
+            || get(channels::list),
+        )
+        .answers(Answer::Page("Channel")),
+        Route::new(
+            Verb::Post,
+            "/v1/channels/{name}/test",
+            Access::Key(Operate),
+            "Send a test message now, and show the conversation. It is not stored and not tried again; \
+             the answer takes as long as the receiver does",
+            || post(channels::test),
+        )
+        .takes("NewChannelTest", true)
+        .answers(Answer::One(200, "ChannelTest"))
+        .refuses(&[Code::ChannelNotFound, Code::ChannelDisabled, Code::NoAdapter]),
+        Route::new(
+            Verb::Post,
+            "/v1/channels/{name}/reopen",
+            Access::Key(Operate),
+            "Let a channel send again that is suspended or waits",
+            || post(channels::reopen),
+        )
+        .answers(Answer::One(200, "ChannelReopened"))
+        .refuses(&[Code::ChannelNotFound]),
+        Route::new(
+            Verb::Post,
+            "/v1/bounces",
+            Access::Key(Operate),
+            "Hand in a mail server's report (RFC 3464) about a notification, as the whole mail that it came in",
+            || post(bounces::record),
+        )
+        .takes_mail()
+        .answers(Answer::One(200, "BouncesRecorded"))
+        .refuses(&[Code::NotificationNotFound, Code::NotABounce]),
     ]
 }
 

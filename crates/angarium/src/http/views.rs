@@ -4,7 +4,7 @@ use angarium_domain::channel::ChannelKind;
 use angarium_domain::state::Status;
 use angarium_domain::targets::TargetState;
 use angarium_domain::time::Timestamp;
-use angarium_store::{AttemptView, AuditView, View};
+use angarium_store::{AttemptView, AuditView, Target, View};
 use serde_json::value::RawValue;
 
 use super::dto::{Attempt, AuditEntry, Kpi, Kpis, LastError, Notification, ResolvedTarget, Source, To};
@@ -54,26 +54,43 @@ pub(super) fn notification(view: View, stuck_before: Timestamp) -> Notification 
 }
 
 fn resolved_targets(view: &View) -> Vec<ResolvedTarget> {
-    let result = |address: &str, result: &str| ResolvedTarget {
+    let resolved = |address: &str, result: &str, detail: Option<&str>| ResolvedTarget {
         address: address.to_owned(),
         result: result.to_owned(),
+        detail: detail.map(str::to_owned),
     };
-    match &view.address {
-        Some(address) if view.status == Status::Delivered => vec![result(address, "accepted")],
-        Some(_) => Vec::new(),
-        None => view
+    let Some(address) = &view.address else {
+        return view
             .targets
             .iter()
             .map(|target| {
-                let word = match target.state {
-                    TargetState::Accepted => "accepted",
-                    TargetState::Refused(_) => "refused",
-                    TargetState::Waiting { .. } => "waiting",
-                };
-                result(&target.address, word)
+                let (result, detail) = fared(target);
+                resolved(&target.address, result, detail)
             })
-            .collect(),
+            .collect();
+    };
+    match &view.bounced {
+        Some(why) => vec![resolved(address, "bounced", Some(without_result(why)))],
+        None if view.status == Status::Delivered => vec![resolved(address, "accepted", None)],
+        None => Vec::new(),
     }
+}
+
+/// How a member fared, and why. One that is still to be sent to waits, whatever came back before.
+fn fared(target: &Target) -> (&'static str, Option<&str>) {
+    match (&target.state, &target.bounced) {
+        (TargetState::Waiting { error, .. }, _) => {
+            ("waiting", error.as_ref().map(|error| error.detail.as_str()))
+        }
+        (_, Some(why)) => ("bounced", Some(without_result(why))),
+        (TargetState::Accepted, None) => ("accepted", None),
+        (TargetState::Refused(error), None) => ("refused", Some(&error.detail)),
+    }
+}
+
+/// Why an address bounced, without saying once more that it did.
+fn without_result(why: &str) -> &str {
+    why.strip_prefix("bounced: ").unwrap_or(why)
 }
 
 /// One try.

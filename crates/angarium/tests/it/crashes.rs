@@ -1,6 +1,8 @@
 //! kill -9, restarts and stops.
 
-use angarium_receivers::http::{Receiver, Reply};
+use std::collections::HashMap;
+
+use angarium_receivers::http::{Gate, Receiver, Reply};
 use serde_json::json;
 
 use crate::support::{Installation, ON_LOOPBACK, id_of, to_with_id, within};
@@ -36,6 +38,45 @@ async fn c046_killed_with_forty_in_flight() {
         assert_eq!(server.view(&id_of(name)).await["retry_count"], 0);
     }
     assert_eq!(interrupted, 40);
+}
+
+/// OB-12, OB-24: killed in the middle of a list of five hundred, while answers come in: after the restart every
+/// member has the message, and no more got it a second time than were in flight at the kill.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_in_the_middle_of_a_list_of_five_hundred() {
+    const AT_ONCE: usize = 32;
+    let receiver = Receiver::start().await.unwrap();
+    let paths: Vec<String> = (0..500).map(|n| format!("/member/{n}")).collect();
+    // The last two hundred are not answered until the server has died, so that it dies before the list's end.
+    let gate = Gate::closed();
+    for path in &paths[300..] {
+        receiver.script(path, [Reply::ok().gate(&gate)]);
+    }
+    let members: Vec<String> = paths.iter().map(|path| receiver.url(path)).collect();
+    let mut server = Installation::started(&format!(
+        "{ON_LOOPBACK}max_parallel = 64\nmax_parallel_per_receiver = {AT_ONCE}\n\n[lists.ops]\nchannel = \"hooks\"\nmembers = {members:?}\n"
+    ))
+    .await;
+    let accepted = server.hand_in(&json!({"list": "ops", "subject": "s", "body": "b"})).await;
+    receiver.wait_until(|requests| requests.len() >= 150).await;
+    server.kill().await;
+    let before = receiver.requests();
+    assert!(before.len() <= 300 + AT_ONCE, "it died in the middle");
+    gate.open();
+    server.start().await;
+    let id = accepted["id"].as_str().unwrap();
+    let row = server.until(id, "delivered").await;
+    let results = row["resolved_targets"].as_array().unwrap();
+    assert_eq!(results.iter().filter(|target| target["result"] == "accepted").count(), 500);
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for request in receiver.requests() {
+        assert_eq!(request.header("webhook-id"), Some(id));
+        *times.entry(request.path).or_default() += 1;
+    }
+    assert_eq!(times.len(), 500, "every member was sent to");
+    assert!(times.values().all(|times| *times <= 2));
+    let repeats = times.values().filter(|times| **times > 1).count();
+    assert!(repeats <= AT_ONCE, "{repeats} were repeated after {} requests", before.len());
 }
 
 /// SIGTERM ends with status 0: what is in flight is finished, nothing is half sent, the rest waits.

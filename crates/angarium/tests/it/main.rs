@@ -13,6 +13,7 @@ mod crashes;
 mod durability;
 mod fairness;
 mod fates;
+mod mail;
 mod operators;
 mod support;
 mod trouble;

@@ -99,6 +99,20 @@ async fn a_refused_token_is_explained_and_must_be_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_bearer_response_needs_the_token_and_nothing_unknown() {
+    let receiver = with_auth(&[Mechanism::OAuthBearer]).await;
+    // The header alone with a host; the token and a pair `x=y`.
+    for response in [
+        "bixhPXVzZXJAZXhhbXBsZS5jb20sAWhvc3Q9aAEB",
+        "bixhPXVzZXJAZXhhbXBsZS5jb20sAXg9eQFhdXRoPUJlYXJlciB5YTI5LnRva2VuAQE=",
+    ] {
+        let mut client = Client::greet(&receiver).await;
+        client.expect(&format!("AUTH OAUTHBEARER {response}"), "334 ").await;
+        assert_eq!(client.say("AQ==").await, WRONG);
+    }
+}
+
+#[tokio::test]
 async fn every_answer_of_an_exchange_is_a_step_of_the_script() {
     let receiver = with_auth(&[Mechanism::Login]).await;
     let odd = [Reply::text("334 dXNlcg=="), Reply::text("334 cGFzcw=="), Reply::text("454 4.7.0 not now")];

@@ -61,6 +61,20 @@ async fn starttls_makes_secure_and_forgets_what_was_before() {
 }
 
 #[tokio::test]
+async fn a_login_in_clear_does_not_outlive_starttls() {
+    let (server, connector) = tls();
+    let auth = Auth { before_tls: true, ..Auth::password("u", "p") };
+    let options = Options { auth: Some(auth), ..with(Tls::StartTls(server)) };
+    let receiver = Receiver::start(options).await.unwrap();
+    let mut client = Client::greet(&receiver).await;
+    client.expect("AUTH PLAIN AHUAcA==", "235").await;
+    client.expect("STARTTLS", "220").await;
+    let mut client = secured(&connector, client).await;
+    client.expect("EHLO x", "250").await;
+    client.expect("MAIL FROM:<a@b>", "530").await;
+}
+
+#[tokio::test]
 async fn implicit_tls_greets_after_the_handshake() {
     let (server, connector) = tls();
     let receiver = Receiver::start(with(Tls::Implicit(server))).await.unwrap();

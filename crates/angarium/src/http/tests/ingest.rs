@@ -371,3 +371,41 @@ async fn a_refusal_repeats_little() {
         }
     }
 }
+
+/// What a producer asks of its mails is judged while it listens, wherever the kind that is stamped is e-mail: to an
+/// address, to a list, and to a list that is not known yet.
+#[tokio::test]
+async fn options_of_a_mail_are_judged_when_it_is_accepted() {
+    let server = Server::start().await;
+    let good = json!({"email": {"html": "<p>low</p>", "reply_to": "ops@example.com"}, "n": 1});
+    let wrong = [
+        (json!({"email": {"htm": "x"}}), "data.email.htm"),
+        (json!({"email": {"html": 7}}), "data.email.html"),
+        (json!({"email": {"reply_to": "nobody"}}), "data.email.reply_to"),
+        (json!({"email": null}), "data.email"),
+    ];
+    let mail = json!({"to": {"channel": "mail", "address": "a@example.com"}, "subject": "s", "body": "b"});
+    let unknown = with("list", json!("nobody-knows"));
+    for message in [plain(), mail, unknown] {
+        let with_data = |data: &Value| {
+            let mut message = message.clone();
+            message["data"] = data.clone();
+            message
+        };
+        server.accept(&with_data(&good)).await;
+        for (data, field) in &wrong {
+            let reply = server.post(ONE, &with_data(data)).await;
+            assert_eq!((reply.status, reply.fields()), (422, vec![(*field).to_owned()]), "{data}");
+        }
+        let mut batch: Vec<Value> = wrong.iter().map(|(data, _)| with_data(data)).collect();
+        batch.push(with_data(&good));
+        let results = server.post(BATCH, &json!({"notifications": batch})).await.json()["results"].clone();
+        for (place, (_, field)) in wrong.iter().enumerate() {
+            assert_eq!(results[place]["problem"]["errors"][0]["field"], *field, "{results}");
+        }
+        assert_eq!(results[wrong.len()]["status"], "pending", "{results}");
+    }
+    let hook = json!({"to": {"channel": "hooks", "address": "https://example.com/"}, "subject": "s", "body": "b",
+        "data": wrong[0].0});
+    server.accept(&hook).await;
+}

@@ -71,7 +71,10 @@ async fn the_life_of_a_notification() {
     server.attempt(None).await;
     let shown = server.get(&path).await.json();
     assert_eq!(of(&shown), "delivered 1 null false 2026-07-07T12:01:00Z");
-    assert_eq!(shown["resolved_targets"], json!([{"address": "a@example.com", "result": "accepted"}]));
+    assert_eq!(
+        shown["resolved_targets"],
+        json!([{"address": "a@example.com", "result": "accepted", "detail": null}])
+    );
     assert_eq!(
         (&shown["delivered_at"], &shown["provider_response"]),
         (&json!("2026-07-07T12:01:00Z"), &json!("a reply"))

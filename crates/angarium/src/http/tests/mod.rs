@@ -6,6 +6,8 @@
 mod access;
 mod act;
 mod batch;
+mod bounces;
+mod channels;
 mod document;
 mod ingest;
 mod look;
@@ -28,6 +30,7 @@ use angarium_domain::state::State;
 use angarium_domain::text::{ChannelName, ListName};
 use angarium_domain::time::ManualClock;
 use angarium_engine::catalog::{Catalog, List};
+use angarium_engine::registry::Registry;
 use angarium_engine::wake::Wake;
 use angarium_store::{ApiKey, AttemptRecord, Claim, Options, Quota, Settled, Settlement, Store};
 use serde_json::Value;
@@ -101,6 +104,7 @@ impl Server {
         let mut app = App {
             store,
             catalog: Arc::new(catalog()),
+            adapters: Registry::default(),
             limits: Limits::default(),
             bounds: Bounds::default(),
             clock: Arc::clone(&clock) as _,
