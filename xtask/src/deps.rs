@@ -51,12 +51,14 @@ const MEMBERS: [Member; 8] = [
 ];
 
 /// Libraries, and the only crates of ours whose manifest may name them outside its tests.
-const RESERVED: [(&str, &[&str]); 5] = [
+const RESERVED: [(&str, &[&str]); 6] = [
     ("rusqlite", &["angarium-store"]),
     ("axum", &["angarium"]),
     ("hyper", &["angarium-egress", "angarium"]),
-    ("tokio-rustls", &["angarium-egress"]),
+    // Receivers serve with it.
+    ("tokio-rustls", &["angarium-egress", "angarium-receivers"]),
     ("webpki-roots", &["angarium-egress"]),
+    ("mail-parser", &["angarium-channels"]),
 ];
 
 /// What the domain may not reach, however long the way.

@@ -130,7 +130,8 @@ impl Cast {
     /// Who is there, for whoever looks on.
     pub(super) fn introduction(&self) -> Vec<String> {
         let shown = |name: &str, url: &str, does: &str| format!("  {name:<8}  {url:<23}  {does}");
-        let of_receiver = |(role, receiver): (&Role, &Receiver)| shown(role.name, &receiver.url("/"), role.does);
+        let of_receiver =
+            |(role, receiver): (&Role, &Receiver)| shown(role.name, &receiver.url("/"), role.does);
         let mut lines = vec![String::new(), "Four receivers and a mail server:".to_owned(), String::new()];
         lines.extend(ROLES.iter().zip(&self.receivers).map(of_receiver));
         lines.push(shown(MAIL, &self.mail.url(), "has no mailbox \"gone\", and \"busy\" is busy twice"));
@@ -176,7 +177,11 @@ impl Cast {
         let mut lines: Vec<Line> = now.groups.iter().zip(musts).enumerate().map(line).collect();
         let mails = now.groups.iter().filter(|group| group.name == MAIL);
         let seen = self.mail.seen();
-        lines.extend(mails.map(|group| Line { name: MAIL, must: mail::MUST, seen: seen.tally(&group.counts) }));
+        lines.extend(mails.map(|group| Line {
+            name: MAIL,
+            must: mail::MUST,
+            seen: seen.tally(&group.counts),
+        }));
         lines
     }
 

@@ -117,7 +117,11 @@ impl Seen {
             Check::new(
                 "no mail came twice for anybody",
                 different == pairs.len() && !pairs.is_empty(),
-                format_args!("{} mails for {} recipients, {different} different", self.mails.len(), pairs.len()),
+                format_args!(
+                    "{} mails for {} recipients, {different} different",
+                    self.mails.len(),
+                    pairs.len()
+                ),
             ),
             Check::new(
                 "no header tells who else gets the mail",
@@ -243,7 +247,8 @@ pub(super) mod tests {
     #[test]
     fn a_mail_is_known_by_its_message_id() {
         assert_eq!(id(&mail("abc", &[ADA])), "abc");
-        let nameless = Mail { raw: b"Subject: x\r\n\r\nMessage-ID: <body@x>\r\n".to_vec(), ..(*mail("", &[])).clone() };
+        let nameless =
+            Mail { raw: b"Subject: x\r\n\r\nMessage-ID: <body@x>\r\n".to_vec(), ..(*mail("", &[])).clone() };
         assert_eq!(id(&nameless), "");
     }
 }

@@ -232,7 +232,8 @@ mod tests {
         let members = ["http://127.0.0.1:1/ops", "http://127.0.0.1:2/ops"].map(str::to_owned);
         let secret = make_secret(&SeededChance::new(7));
         let config = scratch.configure(&configuration(&members, "smtp://127.0.0.1:1"), &secret).unwrap();
-        let list = config.lists.iter().find_map(|(name, list)| (name.as_str() == OPS).then_some(list)).unwrap();
+        let list =
+            config.lists.iter().find_map(|(name, list)| (name.as_str() == OPS).then_some(list)).unwrap();
         let shown: Vec<&str> = list.members.iter().map(|member| member.address.as_str()).collect();
         assert_eq!(shown, members);
         assert!(config.server.listen.ip().is_loopback());

@@ -170,7 +170,9 @@ fn mail_that_did_not_come_as_it_must_fails_the_verdict() {
                 mails.retain(|mail| mail.to().len() == 1);
                 mails.extend([mail(DUTY_ID, &[MEMBERS[0]]), mail(DUTY_ID, &[MEMBERS[3]])]);
             },
-            &["not so: one envelope served all of the list who could be served at once (busy, then ada, then ben)"],
+            &[
+                "not so: one envelope served all of the list who could be served at once (busy, then ada, then ben)",
+            ],
         ),
         (
             "a header names a recipient",
@@ -225,7 +227,11 @@ async fn everything_is_in_one_group_and_what_is_drawn_fits_a_hundred_columns() {
     let now = Snapshot { groups: cast.grouped(&rows), figures: snapshot(&[]).figures };
     assert_eq!(now.groups.iter().map(|group| group.counts.pending).sum::<usize>(), traffic.total());
     assert_eq!(rows.iter().map(|row| &row.id).collect::<BTreeSet<_>>().len(), traffic.total());
-    let musts: usize = cast.reckoned(&now).iter().map(|line| line.must.delivered + line.must.parked + line.must.discarded).sum();
+    let musts: usize = cast
+        .reckoned(&now)
+        .iter()
+        .map(|line| line.must.delivered + line.must.parked + line.must.discarded)
+        .sum();
     assert_eq!(musts, traffic.total(), "what must come out accounts for all that is sent");
 
     let configuration = stage::configuration(&cast.members(), &cast.mail.url());

@@ -225,6 +225,13 @@ async fn c097_a_relay_that_takes_two_sessions_at_a_time() {
     let subjects: Vec<String> = (0..40).map(|number| format!("narrow {number}")).collect();
     server.hand_in_all(subjects.iter().map(|subject| to("carla", subject)).collect()).await;
     let mut retries = 0;
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    for subject in &subjects {
+        let row = server.view(&id_of(subject)).await;
+        eprintln!("DEBUG {} {} {} due {} {}", row["status"], row["subject"], row["retry_count"], row["next_attempt_at"], row["last_error"]);
+    }
+    let row = server.get("/v1/channels").await;
+    eprintln!("DEBUG {row}");
     for subject in &subjects {
         let row = server.until(&id_of(subject), "delivered").await;
         retries += row["retry_count"].as_u64().unwrap();
