@@ -41,5 +41,5 @@ pub(crate) fn start(folder: &Path, certificate: &Certificate) -> Result<Server, 
     ];
     let mut daemon = tree.command("/usr/sbin/smtpd");
     daemon.arg("-d");
-    Server::start(daemon, &folder.join("opensmtpd.log"), &[address], environment)
+    Server::start(&daemon, &folder.join("opensmtpd.log"), &[address], environment)
 }

@@ -117,7 +117,7 @@ pub(crate) fn start(folder: &Path, certificate: &Certificate) -> Result<Server, 
     ];
     let mut master = tree.command("/usr/lib/postfix/sbin/master");
     master.arg("-d");
-    Server::start(master, &folder.join("postfix.log"), &[starttls, implicit, narrow], environment)
+    Server::start(&master, &folder.join("postfix.log"), &[starttls, implicit, narrow], environment)
 }
 
 /// One of the mailboxes has a name beyond ASCII.

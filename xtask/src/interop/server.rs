@@ -14,56 +14,54 @@ use crate::failure::Failure;
 const LOOKS: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Runs a server until its own input ends, which it does when this program does, however that comes about.
+/// The server has a session of its own, because Postfix ends its children as a group.
+const GUARD: &str = r#"setsid "$@" & read -r _; kill -TERM $!; wait"#;
+
 /// A running server. It ends when this is dropped.
 pub(crate) struct Server {
     /// What the tests need to know, as variables of their environment.
     pub(crate) environment: Vec<(&'static str, String)>,
-    process: Child,
+    guard: Child,
 }
 
 impl Server {
     /// Starts `command`, which must stay in the foreground, and waits until every address takes connections.
     /// What it writes goes to `log`.
     pub(crate) fn start(
-        mut command: Command,
+        command: &Command,
         log: &Path,
         addresses: &[SocketAddr],
         environment: Vec<(&'static str, String)>,
     ) -> Result<Self, Failure> {
         let output = File::create(log).map_err(at(log))?;
         let errors = output.try_clone().map_err(at(log))?;
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        // Postfix ends its children as a group, which must not be ours.
-        let process = command.process_group(0).spawn();
-        let process = process.map_err(|error| Failure::Usage(format!("{command:?}: {error}")))?;
-        let mut server = Server { environment, process };
-        for address in addresses {
-            server.wait_for(*address, log)?;
-        }
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, "sh"]).arg(command.get_program()).args(command.get_args());
+        // What a terminal sends to this program must not end the guard before its server.
+        guard.process_group(0).stdin(Stdio::piped()).stdout(output).stderr(errors);
+        let guard = guard.spawn().map_err(|error| Failure::Usage(format!("{guard:?}: {error}")))?;
+        let server = Server { environment, guard };
+        addresses.iter().try_for_each(|address| wait_for(*address, log))?;
         Ok(server)
-    }
-
-    fn wait_for(&mut self, address: SocketAddr, log: &Path) -> Result<(), Failure> {
-        for _ in 0..LOOKS {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(());
-            }
-            if let Ok(Some(status)) = self.process.try_wait() {
-                let told = std::fs::read_to_string(log).unwrap_or_default();
-                return Err(Failure::Wrong(format!("a server ended with {status} and said:\n{told}")));
-            }
-            std::thread::sleep(PAUSE);
-        }
-        Err(Failure::Wrong(format!("nobody listens on {address}; see {}", log.display())))
     }
 }
 
+fn wait_for(address: SocketAddr, log: &Path) -> Result<(), Failure> {
+    for _ in 0..LOOKS {
+        if TcpStream::connect(address).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let told = std::fs::read_to_string(log).unwrap_or_default();
+    Err(Failure::Wrong(format!("nobody listens on {address}; {} says:\n{told}", log.display())))
+}
+
 impl Drop for Server {
-    /// Asks it to end, because only then does it end its own children, and waits until it has.
     fn drop(&mut self) {
-        let kill = format!("kill -TERM {}", self.process.id());
-        let _it_may_have_ended = Command::new("sh").args(["-c", &kill]).status();
-        let _nothing_to_learn = self.process.wait();
+        drop(self.guard.stdin.take());
+        let _nothing_to_learn = self.guard.wait();
     }
 }
 

@@ -89,10 +89,10 @@ impl Tree {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).map_err(at(&key))
     }
 
-    /// A program of the tree that sees nothing else, and ends when the one that started it does.
+    /// A program of the tree that sees nothing else.
     pub(crate) fn command(&self, program: &str) -> Command {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM", "chroot"]).arg(&self.0).arg(program);
+        let mut command = Command::new("chroot");
+        command.arg(&self.0).arg(program);
         command
     }
 

@@ -355,7 +355,7 @@ fn problems_of_channels_and_lists() {
         (
             "[channels.m]\nkind = \"email\"\nurl = \"smtp://h\"\nfrom = \"a@b\"\nusername = \"u\"",
             1,
-            "or neither",
+            "or none of them",
         ),
         (
             "[channels.m]\nkind = \"email\"\nurl = \"smtp://h\"\n[lists.l]\nchannel = \"m\"\nmembers = [\"a@b\"]",

@@ -140,7 +140,7 @@ fn mail_that_did_not_come_as_it_must_fails_the_verdict() {
             |mails| mails.push(mail("1", &[DIRECT[0]])),
             &[
                 "mail: duplicates 1, and it must be 0",
-                "not so: no mail came twice for anybody (6 mails for 7 recipients, 6 different)",
+                "not so: no mail came twice for anybody (7 pairs of mail and recipient, 6 different)",
             ],
         ),
         (
@@ -181,7 +181,7 @@ fn mail_that_did_not_come_as_it_must_fails_the_verdict() {
                 let raw = [b"To: Ada <ADA@example.com>\r\n", first.raw.as_slice()].concat();
                 *first = Arc::new(Mail { raw, ..Mail::clone(first) });
             },
-            &["not so: no header tells who else gets the mail (1 of 5 name an address)"],
+            &["not so: no header tells who else gets the mail (1 of 5 name a recipient)"],
         ),
     ];
     for (case, change, words) in cases {

@@ -67,3 +67,19 @@ async fn c103_broken_tls_is_not_replaced_by_none() {
     assert!(detail.contains("tls: "), "{detail}");
     assert!(relay.mails("bert", "broken TLS").is_empty());
 }
+
+/// C097: the relay takes a hundred mails in a session and refuses the next; a new session is all that costs.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Debian's mail servers: cargo xtask interop"]
+async fn c097_more_mails_than_a_session_takes() {
+    let relay = relay::opensmtpd();
+    let server = relay.client("max_parallel = 1", &[]).await;
+    let subjects: Vec<String> = (0..250).map(|number| format!("one of many {number}")).collect();
+    server.hand_in_all(subjects.iter().map(|subject| to("dora", subject)).collect()).await;
+    for subject in &subjects {
+        let row = server.until(&id_of(subject), "delivered").await;
+        assert_eq!(row["retry_count"], 0, "{row}");
+        relay.mail("dora", subject).await;
+        assert_eq!(relay.mails("dora", subject).len(), 1);
+    }
+}
