@@ -17,6 +17,7 @@ pub mod token;
 mod body;
 mod header;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 use angarium_domain::text::ChannelName;
 use angarium_egress::{Client, Connector};
 use message::{Composed, Letterhead, compose};
+use smtp::auth::spellings;
 pub use smtp::auth::{Credential, Login, Mechanism, UnknownMechanism};
 use smtp::pool::Pool;
 use smtp::session::{Offers, Outside, Session};
@@ -37,12 +39,15 @@ use smtp::verdict::Judge;
 use tokio::time::Instant;
 use url::Host;
 
+use crate::mask::Mask;
+
 /// Recipients of one mail. Relays take a hundred at least and a thousand usually; what one does not take at once
 /// goes in further transactions.
 const RECIPIENTS: usize = 1000;
 
-/// An exchange may take so many times the limit of one command, and twice the limit of the last reply.
-const COMMANDS: u32 = 40;
+/// One transaction may take so many times the limit of a command, and the limit of the last reply besides: opening
+/// a session, naming everybody twice over, the message; and a session that turns out to be used up before that.
+const TRANSACTION: u32 = 90;
 
 /// Where mail is handed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +104,23 @@ pub struct EmailChannel {
 
 struct Ready {
     channel: EmailChannel,
+    /// The relay by name and port.
+    relay: String,
+    /// What must never show.
+    mask: Mask,
     pool: Pool,
+}
+
+impl Ready {
+    fn new(channel: EmailChannel) -> Self {
+        let mask = match &channel.login {
+            Some(Login { user, credential: Credential::Password(password), .. }) => {
+                Mask::over(spellings(user, password, &channel.relay))
+            }
+            _ => Mask::default(),
+        };
+        Ready { relay: channel.relay.named(), mask, pool: Pool::default(), channel }
+    }
 }
 
 /// Delivers on e-mail channels.
@@ -115,75 +136,84 @@ impl EmailAdapter {
         client: Arc<Client>,
         channels: HashMap<ChannelName, EmailChannel>,
     ) -> Self {
-        let ready = |channel| Ready { channel, pool: Pool::default() };
-        let channels = channels.into_iter().map(|(name, channel)| (name, ready(channel))).collect();
+        let channels = channels.into_iter().map(|(name, channel)| (name, Ready::new(channel))).collect();
         EmailAdapter { outside: Outside { connector, client }, channels }
     }
 
     async fn deliver(&self, delivery: &Delivery) -> Result<Vec<Outcome>, Failure> {
-        let Ready { channel, pool } = self.channels.get(&delivery.channel).ok_or_else(|| {
+        let ready = self.channels.get(&delivery.channel).ok_or_else(|| {
             let detail = format!("no e-mail channel {} is configured", delivery.channel);
             Failure::new(FailureClass::PermanentConfig, detail)
         })?;
+        let channel = &ready.channel;
         let composed = compose(&channel.letterhead, &delivery.message)?;
         let stuffed = dot_stuffed(&composed.bytes);
-        let relay = channel.relay.named();
         let judge = Judge {
-            relay: &relay,
-            secrets: secrets(channel),
+            relay: &ready.relay,
+            mask: Cow::Borrowed(&ready.mask),
             greylist_wait: channel.greylist_wait,
             message: &delivery.message,
         };
-        let mail = Mail { composed: &composed, stuffed: &stuffed, delivery, channel };
-        let begun = Instant::now();
-        let longest = longest(channel);
+        let mut mail = Mail { composed: &composed, stuffed: &stuffed, delivery, channel, plain: false };
+        let last_begin = Instant::now() + longest(channel) - transaction(channel);
         let mut fates: Vec<Option<Outcome>> = vec![None; delivery.addresses.len()];
         let mut left: Vec<usize> = (0..delivery.addresses.len()).collect();
         while !left.is_empty() {
-            if begun.elapsed() > longest / 2 {
-                settle(&mut fates, &left, &Outcome::Failed(out_of_time(&relay)));
+            if Instant::now() > last_begin {
+                settle(&mut fates, &left, &Outcome::Failed(judge.out_of_time()));
                 break;
             }
-            left = self.transaction(&mail, pool, &judge, left, &mut fates).await;
+            let told = self.transaction(&mail, &ready.pool, &judge, &left, &mut fates).await;
+            left.clear();
+            for (place, plain) in told {
+                mail.plain |= plain;
+                left.push(place);
+            }
         }
         let unknown = || Outcome::Failed(Failure::new(FailureClass::Internal, "no outcome"));
         Ok(fates.into_iter().map(|fate| fate.unwrap_or_else(unknown)).collect())
     }
 
-    /// Hands the mail over to those who are left; says for whom another transaction is needed.
+    /// Hands the mail over to those who are left; says for whom another transaction is needed, and whether it is to
+    /// be one without optional parameters.
     async fn transaction(
         &self,
         mail: &Mail<'_>,
         pool: &Pool,
         judge: &Judge<'_>,
-        left: Vec<usize>,
+        left: &[usize],
         fates: &mut [Option<Outcome>],
-    ) -> Vec<usize> {
+    ) -> Vec<(usize, bool)> {
         let channel = mail.channel;
+        // Whoever wants to see the conversation wants to see its beginning.
+        let mut idle = if mail.delivery.transcript.is_none() { pool.take() } else { None };
         loop {
-            let mut session = match self.session(mail, pool, judge).await {
+            let transcript = mail.delivery.transcript.clone();
+            let session = match idle.take() {
+                Some(session) => Ok(session),
+                None => Session::open(&self.outside, channel, judge, transcript).await,
+            };
+            let mut session = match session {
                 Ok(session) => session,
                 Err(failure) => {
-                    settle(fates, &left, &Outcome::Failed(failure));
+                    settle(fates, left, &Outcome::Failed(failure));
                     return Vec::new();
                 }
             };
-            let fit = match mail.fit(&session.offers, &left, fates) {
-                Ok(fit) => fit,
-                Err(failure) => {
-                    settle(fates, &left, &Outcome::Failed(failure));
-                    Vec::new()
-                }
-            };
+            let fit = mail.fit(&session.offers, left, fates).unwrap_or_else(|failure| {
+                settle(fates, left, &Outcome::Failed(failure));
+                Vec::new()
+            });
             if fit.is_empty() {
                 pool.put(session, channel.max_idle);
                 return Vec::new();
             }
-            let envelope = mail.to(&fit);
             let limits = Limits { command: channel.timeout, last_reply: channel.final_timeout };
-            match session.hand_over(&envelope, limits, judge).await {
-                // The relay had ended the session while it waited. That costs nothing: the next one serves.
-                Ended::Stale => {}
+            match session.hand_over(&mail.to(&fit), limits, judge).await {
+                // That costs nothing: a fresh session serves at once.
+                Ended::Stale => {
+                    tokio::spawn(session.quit(channel.timeout));
+                }
                 Ended::Done { fates: told, reusable } => {
                     if reusable {
                         pool.put(session, channel.max_idle);
@@ -193,17 +223,6 @@ impl EmailAdapter {
             }
         }
     }
-
-    async fn session(&self, mail: &Mail<'_>, pool: &Pool, judge: &Judge<'_>) -> Result<Session, Failure> {
-        let transcript = mail.delivery.transcript.clone();
-        // Whoever wants to see the conversation wants to see its beginning.
-        if transcript.is_none()
-            && let Some(session) = pool.take()
-        {
-            return Ok(session);
-        }
-        Session::open(&self.outside, mail.channel, judge, transcript).await
-    }
 }
 
 /// A mail and whom it is for.
@@ -212,6 +231,8 @@ struct Mail<'a> {
     stuffed: &'a [u8],
     delivery: &'a Delivery,
     channel: &'a EmailChannel,
+    /// The relay does not know the parameters that it offers.
+    plain: bool,
 }
 
 impl Mail<'_> {
@@ -232,10 +253,16 @@ impl Mail<'_> {
             return Ok(left.to_vec());
         }
         let international = |address: &Address| !address.as_str().is_ascii();
-        if self.composed.needs_smtputf8 || self.channel.return_path.as_ref().is_some_and(international) {
+        let EmailChannel { letterhead, return_path, .. } = self.channel;
+        if international(&letterhead.from.address) || return_path.as_ref().is_some_and(international) {
             let detail =
                 "smtputf8-required: the sender's address needs SMTPUTF8, which the relay does not offer";
             return Err(Failure::new(FailureClass::PermanentConfig, detail));
+        }
+        if self.composed.needs_smtputf8 {
+            let detail =
+                "smtputf8-required: the address for answers needs SMTPUTF8, which the relay does not offer";
+            return Err(Failure::new(FailureClass::PermanentMessage, detail));
         }
         let is_plain = |place: &usize| {
             self.delivery.addresses.get(*place).is_some_and(|address| !international(address))
@@ -255,17 +282,18 @@ impl Mail<'_> {
             message: self.stuffed,
             size: self.composed.bytes.len(),
             utf8_headers: self.composed.needs_smtputf8,
+            plain: self.plain,
         }
     }
 }
 
 /// Writes down what became of those in `places`; returns those for whom another transaction is needed.
-fn take_in(fates: &mut [Option<Outcome>], places: &[usize], told: Vec<Fate>) -> Vec<usize> {
+fn take_in(fates: &mut [Option<Outcome>], places: &[usize], told: Vec<Fate>) -> Vec<(usize, bool)> {
     let mut later = Vec::new();
     for (&place, fate) in places.iter().zip(told) {
         match fate {
             Fate::Is(outcome) => settle(fates, &[place], &outcome),
-            Fate::Later => later.push(place),
+            Fate::Later { plain } => later.push((place, plain)),
         }
     }
     later
@@ -279,20 +307,14 @@ fn settle(fates: &mut [Option<Outcome>], places: &[usize], outcome: &Outcome) {
     }
 }
 
-fn out_of_time(relay: &str) -> Failure {
-    let detail = format!("{relay} takes so few recipients at once that there was no time for the rest");
-    Failure::new(FailureClass::Transient, detail)
+/// The longest that one transaction may take.
+fn transaction(channel: &EmailChannel) -> Duration {
+    channel.timeout * TRANSACTION + channel.final_timeout
 }
 
-fn secrets(channel: &EmailChannel) -> Vec<String> {
-    match channel.login.as_ref().map(|login| &login.credential) {
-        Some(Credential::Password(password)) => vec![password.clone()],
-        _ => Vec::new(),
-    }
-}
-
+/// The longest that all transactions of one mail may take: as long again as the last of them.
 fn longest(channel: &EmailChannel) -> Duration {
-    channel.timeout * COMMANDS + channel.final_timeout * 2
+    transaction(channel) * 2
 }
 
 impl Adapter for EmailAdapter {

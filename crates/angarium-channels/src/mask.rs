@@ -17,6 +17,7 @@ const TELLING_CHARS: usize = 8;
 const LINES: usize = 100;
 
 /// The secrets of one attempt, as the literal texts in which they could come back.
+#[derive(Clone, Default)]
 pub(crate) struct Mask(Vec<String>);
 
 impl Mask {
@@ -41,6 +42,13 @@ impl Mask {
             texts.push(secret);
         }
         Mask(texts)
+    }
+
+    /// A mask over these secrets as well.
+    pub(crate) fn and(&self, secrets: impl IntoIterator<Item = String>) -> Mask {
+        let mut mask = self.clone();
+        mask.0.extend(Mask::over(secrets).0);
+        mask
     }
 
     /// `text` without the secrets.

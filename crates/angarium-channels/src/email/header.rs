@@ -37,7 +37,7 @@ impl Field {
         let text = clean(text);
         let words = || text.split(' ');
         let plain = words().all(|word| !word.is_empty() && word.bytes().all(|b| b.is_ascii_graphic()));
-        if text.is_empty() || (plain && !text.contains("=?") && lines.hold(words())) {
+        if text.is_empty() || (plain && !looks_encoded(&text) && lines.hold(words())) {
             lines.add_all(words());
         } else {
             lines.add_encoded(&text);
@@ -128,14 +128,14 @@ impl Lines {
     fn add_phrase(&mut self, text: &str) {
         let words = || text.split(' ');
         if words().all(|word| !word.is_empty() && word.bytes().all(is_atext))
-            && !text.contains("=?")
+            && !looks_encoded(text)
             && self.hold(words())
         {
             return self.add_all(words());
         }
         let quoted = format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
         let plain = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-        if plain && !text.contains("=?") && self.hold([quoted.as_str()]) {
+        if plain && !looks_encoded(text) && self.hold([quoted.as_str()]) {
             self.add(" ", &quoted);
         } else {
             self.add_encoded(text);
@@ -153,6 +153,11 @@ impl Lines {
             (rest, room) = (later, WORD);
         }
     }
+}
+
+/// Whether a reader could take part of `text` for an encoded word, or for the end of one.
+fn looks_encoded(text: &str) -> bool {
+    text.contains("=?") || text.contains("?=")
 }
 
 /// `text` on one line. Subjects and names hold no control characters by the time they arrive here; should one,

@@ -109,7 +109,7 @@ impl TokenSource {
         };
         let response = client.send(request).await.map_err(|fault| self.unreachable(&fault))?;
         if response.status != 200 {
-            return Err(self.refused(&response));
+            return Err(self.refused(&response, newest));
         }
         serde_json::from_slice::<Granted>(&response.body)
             .ok()
@@ -147,7 +147,7 @@ impl TokenSource {
     }
 
     /// 4xx says that we are not known or not allowed (RFC 6749, 5.2).
-    fn refused(&self, response: &Response) -> Failure {
+    fn refused(&self, response: &Response, newest: Option<&str>) -> Failure {
         let class = match response.status {
             429 => FailureClass::RateLimited,
             408 | 425 => FailureClass::Transient,
@@ -155,7 +155,8 @@ impl TokenSource {
             _ => FailureClass::Transient,
         };
         let Grant { client_secret, refresh_token, .. } = &self.grant;
-        let mask = Mask::over([client_secret, refresh_token].into_iter().flatten().cloned());
+        let secrets = [client_secret.as_deref(), refresh_token.as_deref(), newest];
+        let mask = Mask::over(secrets.into_iter().flatten().map(str::to_owned));
         let said = mask.apply(&String::from_utf8_lossy(&response.body));
         self.failure(class, &format!("answered {}: {said}", response.status))
     }

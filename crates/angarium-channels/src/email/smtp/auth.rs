@@ -16,8 +16,8 @@ use super::reply::Reply;
 use super::session::Offers;
 use super::verdict::Judge;
 use super::wire::Wire;
-use crate::email::EmailChannel;
 use crate::email::token::TokenSource;
+use crate::email::{EmailChannel, Relay};
 
 /// A way to log in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,13 @@ impl fmt::Debug for Login {
     }
 }
 
+/// The texts in which a secret goes over the wire, and in which a relay could give it back.
+pub(crate) fn spellings(user: &str, secret: &str, relay: &Relay) -> Vec<String> {
+    let every = [Mechanism::Plain, Mechanism::Xoauth2, Mechanism::OauthBearer];
+    let responses = every.map(|mechanism| STANDARD.encode(initial_response(mechanism, user, secret, relay)));
+    [secret.to_owned(), STANDARD.encode(secret)].into_iter().chain(responses).collect()
+}
+
 /// Logs in. A token that is refused is fetched afresh once.
 pub(crate) async fn log_in(
     wire: &mut Wire,
@@ -122,7 +129,7 @@ pub(crate) async fn log_in(
         Credential::Token(source) => source,
     };
     let token = source.token(client).await?;
-    let judge = &judge.hiding(&token);
+    let judge = &judge.hiding(spellings(&login.user, &token, &channel.relay));
     let reply = attempt(wire, mechanism, &login.user, &token, channel, judge).await?;
     if reply.code / 100 != 5 {
         return accepted(&reply, judge);
@@ -132,7 +139,7 @@ pub(crate) async fn log_in(
     if renewed == token {
         return accepted(&reply, judge);
     }
-    let judge = &judge.hiding(&renewed);
+    let judge = &judge.hiding(spellings(&login.user, &renewed, &channel.relay));
     let reply = attempt(wire, mechanism, &login.user, &renewed, channel, judge).await?;
     accepted(&reply, judge)
 }
@@ -161,7 +168,7 @@ async fn attempt(
     channel: &EmailChannel,
     judge: &Judge<'_>,
 ) -> Result<Reply, Failure> {
-    wire.hide(secret);
+    wire.hide(&judge.mask);
     let limit = channel.timeout;
     let name = mechanism.as_str();
     let broken = |broken| judge.broken(Phase::Auth, &broken);
@@ -176,8 +183,7 @@ async fn attempt(
         }
         return Ok(reply);
     }
-    let response = STANDARD.encode(initial_response(mechanism, user, secret, channel));
-    wire.hide(&response);
+    let response = STANDARD.encode(initial_response(mechanism, user, secret, &channel.relay));
     let shown = format!("AUTH {name} [masked]");
     let command = format!("AUTH {name} {response}");
     let mut reply = wire.ask_secretly(&command, &shown, limit).await.map_err(broken)?;
@@ -189,13 +195,13 @@ async fn attempt(
     Ok(reply)
 }
 
-fn initial_response(mechanism: Mechanism, user: &str, secret: &str, channel: &EmailChannel) -> String {
+fn initial_response(mechanism: Mechanism, user: &str, secret: &str, relay: &Relay) -> String {
     match mechanism {
         Mechanism::Plain | Mechanism::Login => format!("\0{user}\0{secret}"),
         Mechanism::Xoauth2 => format!("user={user}\x01auth=Bearer {secret}\x01\x01"),
         Mechanism::OauthBearer => {
             let user = user.replace('=', "=3D").replace(',', "=2C");
-            let (host, port) = (&channel.relay.host, channel.relay.port);
+            let (host, port) = (&relay.host, relay.port);
             format!("n,a={user},\x01host={host}\x01port={port}\x01auth=Bearer {secret}\x01\x01")
         }
     }

@@ -55,17 +55,17 @@ async fn sweep(pool: Weak<Mutex<Idle>>) {
     loop {
         tokio::time::sleep(IDLE / 2).await;
         let Some(pool) = pool.upgrade() else { return };
-        let ended: Vec<Session> = {
+        let (ended, go_on) = {
             let mut idle = lock(&pool);
-            let ended =
-                idle.sessions.extract_if(.., |session| session.idle_since.elapsed() >= IDLE).collect();
+            let too_long = |session: &mut Session| session.idle_since.elapsed() >= IDLE;
+            let ended: Vec<Session> = idle.sessions.extract_if(.., too_long).collect();
             idle.swept = !idle.sessions.is_empty();
-            ended
+            (ended, idle.swept)
         };
         for session in ended {
             session.quit(GOODBYE).await;
         }
-        if !lock(&pool).swept {
+        if !go_on {
             return;
         }
     }

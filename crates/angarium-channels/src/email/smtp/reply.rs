@@ -80,29 +80,28 @@ impl Reply {
     pub(crate) fn says(&self, subject: u16, detail: u16) -> bool {
         self.enhanced.is_some_and(|code| (code.subject, code.detail) == (subject, detail))
     }
+}
 
-    /// Whether the text has one of these words in it, whatever their case. `words` are in lower case.
-    pub(crate) fn mentions(&self, words: &[&str]) -> bool {
-        let text = self.text.to_lowercase();
-        words.iter().any(|word| text.contains(word))
-    }
+/// Characters of a relay's id for a message that are kept.
+const QUEUE_ID_CHARS: usize = 200;
 
-    /// The relay's own id for a message it took: what follows the words that common relays use, else the text.
-    pub(crate) fn queue_id(&self) -> Option<String> {
-        let text = self.text.lines().last().unwrap_or_default();
-        let text = match Enhanced::beginning(text) {
-            Some(_) => text.split_once(' ').map_or("", |(_, text)| text),
-            None => text,
-        };
-        let word = |text: &str| text.split([' ', ';', ',', ')']).next().unwrap_or_default().to_owned();
-        let after = |marker: &str| text.split_once(marker).map(|(_, rest)| word(rest));
-        let before = |marker: &str| text.split_once(marker).map(|(start, _)| word(start));
-        let id = after("queued as ")
-            .or_else(|| after("OK id="))
-            .or_else(|| before(" Message accepted for delivery"))
-            .unwrap_or_else(|| text.trim().chars().take(200).collect());
-        (!id.is_empty()).then_some(id)
-    }
+/// The relay's own id for a message it took: what stands beside the words that common relays use, else the text
+/// itself. `text` is the answer's, fit to be kept.
+pub(crate) fn queue_id(text: &str) -> Option<String> {
+    let text = text.lines().last().unwrap_or_default();
+    let text = match Enhanced::beginning(text) {
+        Some(_) => text.split_once(' ').map_or("", |(_, text)| text),
+        None => text,
+    };
+    let word = |text: &str| text.split([' ', ';', ',', ')']).next().unwrap_or_default().to_owned();
+    let after = |marker: &str| text.split_once(marker).map(|(_, rest)| word(rest));
+    let before = |marker: &str| text.split_once(marker).map(|(start, _)| word(start));
+    let id = after("queued as ")
+        .or_else(|| after("OK id="))
+        .or_else(|| before(" Message accepted for delivery"))
+        .unwrap_or_else(|| text.trim().to_owned());
+    let id: String = id.chars().take(QUEUE_ID_CHARS).collect();
+    (!id.is_empty()).then_some(id)
 }
 
 impl Enhanced {
@@ -184,9 +183,10 @@ mod tests {
             ("250 OK id=1rABCD-000001-XY\r\n", "1rABCD-000001-XY"),
             ("250 Ok 0100018c-aaaa-bbbb\r\n", "Ok 0100018c-aaaa-bbbb"),
         ] {
-            assert_eq!(reply(text).queue_id().as_deref(), Some(id), "{text}");
+            assert_eq!(queue_id(&reply(text).text).as_deref(), Some(id), "{text}");
         }
-        assert_eq!(reply("250 2.0.0\r\n").queue_id(), None);
+        assert_eq!(queue_id("2.0.0"), None);
+        assert_eq!(queue_id(&format!("queued as {}", "x".repeat(60_000))).unwrap().len(), QUEUE_ID_CHARS);
     }
 
     proptest! {

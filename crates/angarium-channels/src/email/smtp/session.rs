@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use angarium_domain::outcome::{Failure, FailureClass};
+use angarium_domain::outcome::Failure;
 use angarium_domain::transcript::Transcript;
 use angarium_egress::{Client, Connector, Trust};
 use tokio::time::{Instant, timeout};
@@ -31,7 +31,6 @@ pub(crate) struct Offers {
     pub(crate) pipelining: bool,
     /// The largest message in bytes; 0 where the relay names no limit.
     pub(crate) size: Option<u64>,
-    pub(crate) eight_bit: bool,
     pub(crate) smtputf8: bool,
     pub(crate) dsn: bool,
     pub(crate) starttls: bool,
@@ -105,8 +104,7 @@ async fn open(
         }
     }
     if let Some(login) = &channel.login {
-        let next_door = addresses.is_some_and(|(_, peer)| peer.ip().to_canonical().is_loopback());
-        if !protected && !next_door {
+        if !may_have_credentials(protected, addresses.map(|(_, peer)| peer.ip())) {
             return Err(judge.unfit("auth_insecure: credentials are not sent without TLS"));
         }
         auth::log_in(&mut wire, login, &offers, &outside.client, channel, judge).await?;
@@ -148,6 +146,11 @@ async fn start_tls(
     wire.secure(&outside.connector, deadline).await.map_err(broken)
 }
 
+/// Credentials leave under TLS alone, or for this machine's own relay.
+fn may_have_credentials(protected: bool, peer: Option<IpAddr>) -> bool {
+    protected || peer.is_some_and(|peer| peer.to_canonical().is_loopback())
+}
+
 /// Our address as a name, for a machine without one (RFC 5321, 4.1.3).
 fn literal(addresses: Option<(SocketAddr, SocketAddr)>) -> String {
     match addresses.map(|(own, _)| own.ip().to_canonical()) {
@@ -167,7 +170,6 @@ impl Offers {
             match keyword {
                 "PIPELINING" => offers.pipelining = true,
                 "SIZE" => offers.size = Some(parameters.trim().parse().unwrap_or(0)),
-                "8BITMIME" => offers.eight_bit = true,
                 "SMTPUTF8" => offers.smtputf8 = true,
                 "DSN" => offers.dsn = true,
                 "STARTTLS" => offers.starttls = true,
@@ -176,13 +178,6 @@ impl Offers {
             }
         }
         offers
-    }
-}
-
-/// A channel cannot work as it is configured.
-impl Judge<'_> {
-    pub(crate) fn unfit(&self, what: &str) -> Failure {
-        Failure::new(FailureClass::PermanentConfig, format!("{}: {what}", self.relay))
     }
 }
 
@@ -196,9 +191,22 @@ mod tests {
             250-AUTH=XOAUTH2\r\n250-SIZEX\r\n250 dsn\r\n";
         let (reply, _) = Reply::parse(text.as_bytes()).unwrap().unwrap();
         let auth = ["PLAIN", "LOGIN", "XOAUTH2"].map(str::to_owned).to_vec();
-        let expected =
-            Offers { size: Some(10_240_000), eight_bit: true, dsn: true, auth, ..Offers::default() };
+        let expected = Offers { size: Some(10_240_000), dsn: true, auth, ..Offers::default() };
         assert_eq!(Offers::told(&reply), expected, "the first line is a greeting");
+    }
+
+    /// SM9: without TLS, no credentials but for this machine's own relay.
+    #[test]
+    fn c103_who_may_have_credentials() {
+        let may = |protected, peer: &str| may_have_credentials(protected, Some(peer.parse().unwrap()));
+        for peer in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            assert!(may(false, peer), "{peer}");
+        }
+        for peer in ["192.0.2.1", "10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1", "0.0.0.0"] {
+            assert!(!may(false, peer), "{peer}");
+            assert!(may(true, peer), "{peer}");
+        }
+        assert!(!may_have_credentials(false, None));
     }
 
     #[test]

@@ -3,12 +3,13 @@
 //! Where the relay offers PIPELINING the commands go out together and the answers are read in order; otherwise one
 //! at a time. Either way each recipient's answer is kept on its own, and the message goes out if any was accepted.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use angarium_domain::address::Address;
 use angarium_domain::id::NotificationId;
 use angarium_domain::outcome::{Failure, FailureClass, Outcome};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::Phase;
 use super::reply::Reply;
@@ -17,10 +18,14 @@ use super::verdict::{Answer, Judge};
 use super::wire::Broken;
 
 /// Commands that are sent before an answer is read; as many answers fit into what a connection holds unread.
-const WINDOW: usize = 100;
+const WINDOW: usize = 32;
 
-/// The commands of one transaction may take so many times the limit of one.
-const COMMANDS: u32 = 10;
+/// After so many times the limit of one command no more recipients are named: those accepted by then get the
+/// message, the others are for another transaction.
+const NAMING: u32 = 10;
+
+/// All commands of one transaction together may take so many times the limit of one, and so may its message.
+const COMMANDS: u32 = 20;
 
 /// What is handed over, and to whom.
 pub(crate) struct Envelope<'a> {
@@ -34,6 +39,8 @@ pub(crate) struct Envelope<'a> {
     pub(crate) size: usize,
     /// The message itself has characters beyond ASCII in its headers.
     pub(crate) utf8_headers: bool,
+    /// The relay does not know the parameters that it offers: only what cannot be done without is sent.
+    pub(crate) plain: bool,
 }
 
 /// The time limits of a channel.
@@ -47,15 +54,17 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) enum Fate {
     Is(Outcome),
-    /// The relay has enough of them; another transaction is for the rest.
-    Later,
+    /// Another transaction is for this one, and without optional parameters if so told.
+    Later {
+        plain: bool,
+    },
 }
 
 /// How a transaction ended.
 pub(crate) enum Ended {
     /// The fate of each recipient, in order. The session can serve again if it says so.
     Done { fates: Vec<Fate>, reusable: bool },
-    /// The relay had ended this old session; nothing of the message left.
+    /// This session had served before and is used up; nothing of the message left.
     Stale,
 }
 
@@ -65,6 +74,8 @@ struct Answers {
     recipients: Vec<Option<Reply>>,
     data: Option<Reply>,
     broken: Option<Broken>,
+    /// Whether something stood behind the recipients' addresses.
+    with_parameters: bool,
 }
 
 impl Session {
@@ -89,33 +100,20 @@ impl Session {
             let plain = Parameters::needed(envelope);
             answers = self.introduce(envelope, &plain, limits).await;
         }
-        let ended = answers.session_ended();
-        if ended && self.reused {
+        if self.reused && (answers.session_ended() || answers.session_is_used_up()) {
             return Ended::Stale;
         }
-        let mut fates = introduced(&answers, envelope, judge);
-        let accepted: Vec<usize> =
-            (0..fates.len()).filter(|&place| fates.get(place).is_some_and(Option::is_none)).collect();
+        let fates = introduced(&answers, envelope, judge);
         let ready = answers.data.as_ref().is_some_and(|reply| reply.code == 354);
-        let mut reusable = !ended;
-        if ready && !ended {
-            let (outcome, alive) = self.deliver(envelope, !accepted.is_empty(), limits, judge).await;
-            reusable = alive;
-            for place in accepted {
-                if let Some(fate) = fates.get_mut(place) {
-                    *fate = Some(Fate::Is(outcome.clone()));
-                }
-            }
+        let (outcome, reusable) = if ready && !answers.session_ended() {
+            let anybody = fates.iter().any(Option::is_none);
+            self.deliver(envelope, anybody, limits, judge).await
         } else {
             self.dirty = true;
-            let failure = not_ready(&answers, judge);
-            for place in accepted {
-                if let Some(fate) = fates.get_mut(place) {
-                    *fate = Some(Fate::Is(Outcome::Failed(failure.clone())));
-                }
-            }
-        }
-        Ended::Done { fates: fates.into_iter().flatten().collect(), reusable }
+            (Outcome::Failed(not_ready(&answers, judge)), !answers.session_ended())
+        };
+        let fates = fates.into_iter().map(|fate| fate.unwrap_or_else(|| Fate::Is(outcome.clone())));
+        Ended::Done { fates: fates.collect(), reusable }
     }
 
     /// Sends the commands up to DATA and reads their answers.
@@ -137,33 +135,44 @@ impl Session {
             recipients: vec![None; envelope.recipients.len()],
             data: None,
             broken: None,
+            with_parameters: parameters.dsn,
         };
-        let deadline = Instant::now() + limits.command * COMMANDS;
+        let (begun, data) = (Instant::now(), commands.len() - 1);
         let mut sent = 0;
-        for group in commands.chunks(window) {
-            let last = sent + group.len() == commands.len();
-            let nobody = last && group.len() == 1 && !answers.has_recipients();
-            if nobody || answers.is_over() {
+        while sent < commands.len() && !answers.is_over() {
+            if begun.elapsed() > limits.command * NAMING && answers.has_recipients() {
+                sent = data;
+            }
+            let end = commands.len().min(sent + window);
+            if sent == data && !answers.has_recipients() {
                 break;
             }
-            let limit = limits.command.min(deadline.saturating_duration_since(Instant::now()));
-            if let Err(broken) = self.wire.say(&group.concat(), limit).await {
+            let group = commands.get(sent..end).unwrap_or_default().concat();
+            if let Err(broken) = self.exchange(&group, sent..end, begun, limits, &mut answers).await {
                 answers.broken = Some(broken);
                 break;
             }
-            for place in sent..sent + group.len() {
-                let limit = limits.command.min(deadline.saturating_duration_since(Instant::now()));
-                match self.wire.hear(limit).await {
-                    Ok(reply) => answers.note(place, reply),
-                    Err(broken) => {
-                        answers.broken = Some(broken);
-                        return answers;
-                    }
-                }
-            }
-            sent += group.len();
+            sent = end;
         }
         answers
+    }
+
+    /// Sends commands together and reads the answer to each.
+    async fn exchange(
+        &mut self,
+        commands: &str,
+        places: Range<usize>,
+        begun: Instant,
+        limits: Limits,
+        answers: &mut Answers,
+    ) -> Result<(), Broken> {
+        let deadline = begun + limits.command * COMMANDS;
+        let limit = || limits.command.min(deadline.saturating_duration_since(Instant::now()));
+        self.wire.say(commands, limit()).await?;
+        for place in places {
+            answers.note(place, self.wire.hear(limit()).await?);
+        }
+        Ok(())
     }
 
     /// The message and the answer to it. If nobody was accepted and the relay waits all the same, it gets nothing
@@ -176,17 +185,23 @@ impl Session {
         judge: &Judge<'_>,
     ) -> (Outcome, bool) {
         let message = if anybody { envelope.message } else { b".\r\n" };
-        if let Err(broken) = self.wire.hand_over(message, limits.command).await {
+        let handed_over = self.wire.hand_over(message, limits.command);
+        let handed_over = timeout(limits.command * COMMANDS, handed_over).await;
+        if let Err(broken) = handed_over.unwrap_or(Err(Broken::Timeout)) {
             // The final dot did not leave. The relay may have said why before it closed.
             let failure = match self.wire.hear(Duration::from_secs(1)).await {
-                Ok(reply) if !reply.is_positive() => judge.refused(Phase::Data, &reply),
+                Ok(reply) if matches!(reply.code, 400..=599) => judge.refused(Phase::Data, &reply),
                 _ => judge.broken(Phase::Data, &broken),
             };
             return (Outcome::Failed(failure), false);
         }
         match self.wire.hear(limits.last_reply).await {
             Ok(reply) if reply.is_positive() => (Outcome::Delivered(judge.receipt(&reply)), true),
-            Ok(reply) => (Outcome::Failed(judge.refused(Phase::Final, &reply)), !reply.is_closing()),
+            Ok(reply) if matches!(reply.code, 400..=599) => {
+                (Outcome::Failed(judge.refused(Phase::Final, &reply)), !reply.is_closing())
+            }
+            // What is neither yes nor no leaves the doubt that it is.
+            Ok(_) => (Outcome::Failed(judge.broken(Phase::Final, &Broken::Protocol)), false),
             Err(broken) => (Outcome::Failed(judge.broken(Phase::Final, &broken)), false),
         }
     }
@@ -216,6 +231,12 @@ impl Answers {
         self.broken.is_some() || replies.any(Reply::is_closing)
     }
 
+    /// The relay takes no more mail over this session. Another one may do: some count mails, and have one code for
+    /// that and for trouble.
+    fn session_is_used_up(&self) -> bool {
+        self.mail.as_ref().is_some_and(|reply| reply.code / 100 == 4)
+    }
+
     /// Nothing more needs to be asked: the sender was refused, or the relay is closing.
     fn is_over(&self) -> bool {
         let closing = |reply: &Option<Reply>| reply.as_ref().is_some_and(|reply| reply.code == 421);
@@ -231,13 +252,18 @@ fn introduced(answers: &Answers, envelope: &Envelope<'_>, judge: &Judge<'_>) -> 
         return envelope.recipients.iter().map(|_| failed(failure.clone())).collect();
     }
     let anybody = answers.has_recipients();
-    let said = answers.recipients.iter().map(|reply| reply.as_ref().map(|reply| judge.of_recipient(reply)));
-    let said: Vec<Option<Answer>> = said.collect();
+    let judged = |reply: &Reply| judge.of_recipient(reply, answers.with_parameters);
+    let said: Vec<Option<Answer>> =
+        answers.recipients.iter().map(|reply| reply.as_ref().map(judged)).collect();
     let unknown_here = !anybody && is_unknown_to_the_relay(&said, envelope);
+    // Those who were not named for lack of time.
+    let left_out = anybody && answers.data.is_some();
     said.into_iter()
         .map(|answer| match answer {
             Some(Answer::Accepted) => None,
-            Some(Answer::TooMany(_)) if anybody => Some(Fate::Later),
+            Some(Answer::UnknownParameters) => Some(Fate::Later { plain: true }),
+            Some(Answer::TooMany(_)) if anybody => Some(Fate::Later { plain: envelope.plain }),
+            None if left_out => Some(Fate::Later { plain: envelope.plain }),
             Some(Answer::NoRelaying(failure)) if unknown_here => {
                 failed(Failure { class: FailureClass::PermanentConfig, ..failure })
             }
@@ -286,6 +312,9 @@ impl Parameters {
     /// Everything useful that the relay offers.
     fn of(envelope: &Envelope<'_>, offers: &Offers) -> Self {
         let needed = Parameters::needed(envelope);
+        if envelope.plain {
+            return needed;
+        }
         let mut mail = needed.mail;
         if offers.size.is_some() {
             mail.push_str(&format!(" SIZE={}", envelope.size));

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use angarium_domain::transcript::{Speaker, Transcript};
 use angarium_egress::{Connector, Fault, Stream, Unprotected};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -48,7 +46,7 @@ pub(crate) struct Wire {
     unread: Vec<u8>,
     transcript: Option<Arc<Transcript>>,
     /// What must not show in a transcript, whoever says it.
-    hidden: Vec<String>,
+    hidden: Mask,
 }
 
 enum Line {
@@ -70,7 +68,12 @@ impl Line {
 
 impl Wire {
     pub(crate) fn over(connection: Unprotected) -> Self {
-        Wire { line: Line::Unprotected(connection), unread: Vec::new(), transcript: None, hidden: Vec::new() }
+        Wire {
+            line: Line::Unprotected(connection),
+            unread: Vec::new(),
+            transcript: None,
+            hidden: Mask::default(),
+        }
     }
 
     /// From here on, what is said is written down there, or nowhere.
@@ -78,9 +81,9 @@ impl Wire {
         self.transcript = transcript;
     }
 
-    /// From here on, this does not show in a transcript.
-    pub(crate) fn hide(&mut self, secret: &str) {
-        self.hidden.extend([secret.to_owned(), STANDARD.encode(secret)]);
+    /// From here on, these do not show in a transcript.
+    pub(crate) fn hide(&mut self, secrets: &Mask) {
+        self.hidden = secrets.clone();
     }
 
     /// Our own address and the relay's, as long as TLS was not begun.
@@ -187,7 +190,7 @@ impl Wire {
 
     fn note(&self, speaker: Speaker, text: &str) {
         if let Some(transcript) = &self.transcript {
-            transcript.note(speaker, &Mask::over(self.hidden.iter().cloned()).apply(text));
+            transcript.note(speaker, &self.hidden.apply(text));
         }
     }
 }

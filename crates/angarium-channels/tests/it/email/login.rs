@@ -102,13 +102,20 @@ async fn no_common_way_to_log_in() {
 /// The secret shows neither in what is kept nor in a transcript, in no spelling, even if the server echoes it.
 #[tokio::test]
 async fn secrets_do_not_show() {
-    for mechanism in [Mechanism::Plain, Mechanism::Login] {
+    let plain = STANDARD.encode(format!("\0user@example.com\0{PASSWORD}"));
+    let encoded = STANDARD.encode(PASSWORD);
+    let secrets = [PASSWORD, plain.as_str(), encoded.as_str()];
+    for (mechanism, echoed) in [
+        (Mechanism::Plain, PASSWORD),
+        (Mechanism::Plain, plain.as_str()),
+        (Mechanism::Login, PASSWORD),
+        (Mechanism::Login, encoded.as_str()),
+    ] {
         let (receiver, adapter) = server(password_server(), by_password(Some(mechanism))).await;
-        let plain = STANDARD.encode(format!("\0user@example.com\0{PASSWORD}"));
-        let echo = format!("535 5.7.8 {PASSWORD} is wrong");
+        let echo = Reply::text(&format!("500 5.5.1 Command unrecognized: \"AUTH PLAIN {echoed}\""));
         let script = match mechanism {
-            Mechanism::Plain => vec![Reply::text(&echo)],
-            _ => vec![Reply::text("334 VXNlcm5hbWU6"), Reply::text("334 UGFzc3dvcmQ6"), Reply::text(&echo)],
+            Mechanism::Plain => vec![echo],
+            _ => vec![Reply::text("334 VXNlcm5hbWU6"), Reply::text("334 UGFzc3dvcmQ6"), echo],
         };
         receiver.script(Phase::Auth, script);
         let transcript = Arc::new(Transcript::default());
@@ -116,12 +123,26 @@ async fn secrets_do_not_show() {
             Delivery { transcript: Some(transcript.clone()), ..super::delivery(&["a@example.com"]) };
         let failure = super::failed(adapter.send(&delivery).await.remove(0));
         let said: Vec<String> = transcript.turns().into_iter().map(|turn| turn.text).collect();
+        assert!(failure.detail.contains("Command unrecognized"), "{}", failure.detail);
         for text in said.iter().chain([&failure.detail]).chain(&failure.response_excerpt) {
-            for secret in [PASSWORD, plain.as_str(), STANDARD.encode(PASSWORD).as_str()] {
-                assert!(!text.contains(secret), "{text}");
-            }
+            assert!(!secrets.iter().any(|secret| text.contains(secret)), "{text}");
         }
         assert!(said.iter().any(|line| line.contains("[masked]")), "{said:?}");
+    }
+}
+
+/// A token does not show either, in none of the ways in which it goes over the wire.
+#[tokio::test]
+async fn tokens_do_not_show() {
+    let response = STANDARD.encode("user=user@example.com\x01auth=Bearer ya29.canary\x01\x01");
+    for echoed in ["ya29.canary".to_owned(), STANDARD.encode("ya29.canary"), response] {
+        let tokens = token_server().await;
+        tokens.script("/token", [token("ya29.canary", 3600), token("ya29.canary", 3600)]);
+        let auth = mail::Auth::token("user@example.com", "another");
+        let (receiver, adapter) = server(auth, by_token(grant(&tokens), Mechanism::Xoauth2)).await;
+        receiver.script(Phase::Auth, [Reply::text(&format!("535 5.7.8 not {echoed}"))]);
+        let failure = fail_one(&adapter).await;
+        assert!(failure.detail.contains("535 5.7.8 not [masked]"), "{}", failure.detail);
     }
 }
 
@@ -219,7 +240,6 @@ async fn a_refused_token_is_fetched_afresh_once() {
         assert_eq!(tokens.requests().len(), 2);
         without_sin(&receiver);
 
-        tokens.script("/token", [token("wrong", 3600), token("wrong too", 3600)]);
         let auth = mail::Auth::token("user@example.com", "right");
         tokens.script("/token", [token("wrong", 3600), token("wrong-too", 3600)]);
         let (_receiver, adapter) = server(auth, by_token(grant(&tokens), mechanism)).await;
@@ -247,6 +267,22 @@ async fn a_token_near_its_end_is_fetched_again() {
     assert_eq!(forms.len(), 2);
     assert!(forms[0].starts_with("grant_type=refresh_token&refresh_token=first&"), "{}", forms[0]);
     assert!(forms[1].starts_with("grant_type=refresh_token&refresh_token=second&"), "{}", forms[1]);
+}
+
+/// A refresh token that the server handed out is as secret as the one in the configuration.
+#[tokio::test]
+async fn a_refresh_token_that_was_handed_out_does_not_show() {
+    let tokens = token_server().await;
+    let first = r#"{"access_token":"ya29.token","expires_in":1,"refresh_token":"rotated-s3cret"}"#;
+    let refused = r#"{"error":"invalid_grant","error_description":"rotated-s3cret is revoked"}"#;
+    let replies = [http::Reply::status(200).body(first), http::Reply::status(400).body(refused)];
+    tokens.script("/token", replies);
+    let auth = mail::Auth::token("user@example.com", "ya29.token");
+    let (receiver, adapter) = server(auth, by_token(grant(&tokens), Mechanism::Xoauth2)).await;
+    delivered(send_one(&adapter).await);
+    receiver.script(Phase::Mail, [Reply::text("421 4.3.2 again")]);
+    let failure = fail_one(&adapter).await;
+    assert!(failure.detail.contains("[masked] is revoked"), "{}", failure.detail);
 }
 
 /// What the place that hands out tokens answers when it hands out none.

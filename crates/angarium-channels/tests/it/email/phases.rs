@@ -14,6 +14,8 @@ use super::{
 };
 
 const HOUR: Option<Duration> = Some(Duration::from_secs(3600));
+const GREYLIST: Option<Duration> = Some(Duration::from_secs(300));
+const SOON: Option<Duration> = Some(Duration::from_secs(5));
 
 /// What an answer in a phase leads to: class, whether for the whole channel, and the least wait.
 type Row = (Phase, &'static str, FailureClass, bool, Option<Duration>);
@@ -43,7 +45,7 @@ async fn check(rows: &[Row]) {
 
 #[tokio::test]
 async fn what_the_greeting_and_ehlo_mean() {
-    use FailureClass::{PermanentConfig, Transient};
+    use FailureClass::{PermanentConfig, RateLimited, Transient};
     check(&[
         (Phase::Greeting, "421 4.3.2 closing", Transient, true, None),
         (Phase::Greeting, "450 4.3.2 busy", Transient, true, None),
@@ -53,6 +55,14 @@ async fn what_the_greeting_and_ehlo_mean() {
         (Phase::Ehlo, "550 5.7.1 not you", PermanentConfig, false, None),
         (Phase::Ehlo, "501 5.5.2 what a name", PermanentConfig, false, None),
         (Phase::Ehlo, "504 5.5.2 what a name", PermanentConfig, false, None),
+        (
+            Phase::Greeting,
+            "421 4.7.0 mx Error: too many connections from 192.0.2.1",
+            RateLimited,
+            false,
+            SOON,
+        ),
+        (Phase::Ehlo, "432 4.3.2 Concurrent connections limit exceeded", RateLimited, false, SOON),
     ])
     .await;
 }
@@ -74,7 +84,13 @@ async fn what_the_answer_to_mail_means() {
         (Phase::Mail, "554 5.3.4 too large", PermanentMessage, false, None),
         (Phase::Mail, "501 5.5.4 what parameter", PermanentConfig, false, None),
         (Phase::Mail, "555 5.5.4 what parameter", PermanentConfig, false, None),
+        (Phase::Mail, "552 Message size limit exceeded", PermanentMessage, false, None),
+        (Phase::Mail, "552 5.2.3 message size limit exceeded", PermanentMessage, false, None),
+        (Phase::Mail, "550 5.7.1 sender blocked", PermanentMessage, false, None),
+        (Phase::Mail, "503 5.5.1 out of step", Transient, true, None),
+        (Phase::Mail, "450 4.7.1 greylisted", Transient, false, GREYLIST),
         (Phase::Mail, "550 5.4.5 daily sending quota exceeded", RateLimited, true, HOUR),
+        (Phase::Mail, "550 5.7.1 daily sending quota exceeded", RateLimited, true, HOUR),
     ])
     .await;
 }
@@ -82,14 +98,13 @@ async fn what_the_answer_to_mail_means() {
 #[tokio::test]
 async fn what_the_answer_to_rcpt_means() {
     use FailureClass::{PermanentRecipient, Transient};
-    let greylisted = Some(Duration::from_secs(300));
     let mut rows = vec![
         (Phase::Rcpt, "450 4.2.1 busy", Transient, false, None),
         (Phase::Rcpt, "451 4.3.0 later", Transient, false, None),
-        (Phase::Rcpt, "450 4.7.1 not yet", Transient, false, greylisted),
-        (Phase::Rcpt, "451 4.7.1 not yet", Transient, false, greylisted),
-        (Phase::Rcpt, "450 4.2.0 Greylisted, try in 300 s", Transient, false, greylisted),
-        (Phase::Rcpt, "451 greylisting in action", Transient, false, greylisted),
+        (Phase::Rcpt, "450 4.7.1 not yet", Transient, false, GREYLIST),
+        (Phase::Rcpt, "451 4.7.1 not yet", Transient, false, GREYLIST),
+        (Phase::Rcpt, "450 4.2.0 Greylisted, try in 300 s", Transient, false, GREYLIST),
+        (Phase::Rcpt, "451 greylisting in action", Transient, false, GREYLIST),
         (Phase::Rcpt, "452 4.2.2 full", Transient, false, HOUR),
         (Phase::Rcpt, "552 5.2.2 full", Transient, false, HOUR),
         (Phase::Rcpt, "552 mailbox full", Transient, false, HOUR),
@@ -125,6 +140,7 @@ async fn what_the_answers_to_data_and_the_message_mean() {
         (Phase::Data, "451 4.3.0 later", Transient, false, None),
         (Phase::Data, "421 4.3.2 closing", Transient, false, None),
         (Phase::Data, "554 5.5.1 no valid recipients", PermanentMessage, false, None),
+        (Phase::Data, "503 5.5.1 out of step", Transient, false, None),
         (Phase::Final, "451 4.3.0 later", Transient, false, None),
         (Phase::Final, "421 4.3.2 closing", Transient, false, None),
         (Phase::Final, "452 4.3.1 no room", Transient, false, None),
@@ -132,6 +148,10 @@ async fn what_the_answers_to_data_and_the_message_mean() {
         (Phase::Final, "550 5.7.26 DMARC", PermanentMessage, false, None),
         (Phase::Final, "554 5.6.0 what a message", PermanentMessage, false, None),
         (Phase::Final, "552 5.3.4 too large", PermanentMessage, false, None),
+        (Phase::Final, "451 4.7.1 greylisted, come back", Transient, false, GREYLIST),
+        (Phase::Final, "552 5.2.3 message size limit exceeded", PermanentMessage, false, None),
+        (Phase::Final, "552 user bob: mailbox quota exceeded", PermanentMessage, false, None),
+        (Phase::Final, "554 5.4.6 hop count limit exceeded", PermanentMessage, false, None),
         (Phase::Final, "550 5.4.5 daily sending quota exceeded", RateLimited, true, HOUR),
         (Phase::Final, "421 4.7.0 rate limit", RateLimited, true, HOUR),
     ])
@@ -163,6 +183,38 @@ async fn refused_parameters_are_left_out_once() {
         let mail = receiver.mails().remove(0);
         assert_eq!(mail.sender.parameters.len(), 0, "{:?}", mail.sender);
         assert_eq!(mail.recipients[0].parameters.len(), 0);
+    }
+}
+
+/// Words that the relay quotes of the message say nothing about the relay.
+#[tokio::test]
+async fn what_is_quoted_of_the_message_decides_nothing() {
+    let (receiver, adapter) = world().await;
+    let mut delivery = super::delivery(&["a@example.com"]);
+    let subject = "daily sending quota exceeded, greylisted, relay access denied".to_owned();
+    delivery.message =
+        angarium_domain::adapter::Message { subject: subject.clone(), ..super::message() }.into();
+    for (phase, code) in [(Phase::Final, "554 5.7.1"), (Phase::Rcpt, "550 5.7.1")] {
+        receiver.script(phase, [Reply::text(&format!("{code} rejected: '{subject}'"))]);
+        let outcome = angarium_domain::adapter::Adapter::send(&adapter, &delivery).await.remove(0);
+        let failure = super::failed(outcome);
+        let permanent = [FailureClass::PermanentMessage, FailureClass::PermanentRecipient];
+        assert!(permanent.contains(&failure.class), "{failure:?}");
+        assert!(failure.detail.contains("'[message]'"), "{}", failure.detail);
+    }
+}
+
+/// What is neither yes nor no after the final dot leaves a doubt, and the session is not used again.
+#[tokio::test]
+async fn an_answer_to_the_message_that_is_none() {
+    for answer in ["354 go on", "221 2.0.0 bye", "150 wait", "999 what"] {
+        let (receiver, adapter) = world().await;
+        receiver.script(Phase::Final, [Reply::raw(format!("{answer}\r\n250 2.0.0 Ok: queued as 1\r\n"))]);
+        let failure = fail_one(&adapter).await;
+        let told = (failure.class, failure.duplicate_risk);
+        assert_eq!(told, (FailureClass::Transient, true), "{answer}: {failure:?}");
+        delivered(send_one(&adapter).await);
+        assert_eq!(receiver.sessions().len(), 2, "{answer}");
     }
 }
 

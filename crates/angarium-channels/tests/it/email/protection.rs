@@ -165,9 +165,9 @@ async fn a_certificate_that_proves_nothing() {
     }
 }
 
-/// SM9: credentials never leave without TLS, but to this machine's own relay where the operator wants that.
+/// This machine's own relay gets credentials without TLS where the operator wants that.
 #[tokio::test]
-async fn c103_credentials_are_not_sent_in_clear_text() {
+async fn a_relay_next_door_needs_no_tls() {
     let auth = mail::Auth { before_tls: true, ..mail::Auth::password("noc", "s3cret-passphrase") };
     let options = mail::Options { auth: Some(auth), ..mail::Options::default() };
     let (receiver, adapter) = server_with(

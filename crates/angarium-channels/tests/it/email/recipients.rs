@@ -132,6 +132,52 @@ async fn a_relay_that_relays_for_nobody() {
     assert_eq!(some, [Some(FailureClass::PermanentRecipient), None]);
 }
 
+/// Addresses with the word in them, and codes that say something about the address, are no refusal to relay.
+#[tokio::test]
+async fn the_word_relay_alone_says_nothing() {
+    let (receiver, adapter) = world().await;
+    let addresses = ["a@relay.example", "b@relay.example.org"];
+    for address in addresses {
+        receiver.refuse_rcpt(address, &format!("550 5.1.1 <{address}>: User unknown (relay3.corp)"));
+    }
+    let outcomes = send(&adapter, &addresses).await;
+    let unknown = [Some(FailureClass::PermanentRecipient); 2];
+    assert_eq!(outcomes.iter().map(class).collect::<Vec<_>>(), unknown);
+}
+
+/// A relay that offers DSN and does not know it at RCPT gets the recipients again without; those who are refused
+/// even so are refused.
+#[tokio::test]
+async fn parameters_of_a_recipient_that_the_relay_does_not_know() {
+    for answer in ["555 5.5.4 RCPT TO parameters not recognized", "501 5.5.4 Unsupported option: ORCPT"] {
+        for options in [mail::Options::default(), without(&["PIPELINING"])] {
+            let (receiver, adapter) = world_with(options).await;
+            receiver.script_rcpt("a@example.com", [Reply::text(answer)]);
+            receiver.script_rcpt("b@example.com", [Reply::text(answer), Reply::text("550 5.1.1 unknown")]);
+            let outcomes = send(&adapter, &["a@example.com", "b@example.com"]).await;
+            let expected = [None, Some(FailureClass::PermanentRecipient)];
+            assert_eq!(outcomes.iter().map(class).collect::<Vec<_>>(), expected, "{answer}");
+            let mails = receiver.mails();
+            assert_eq!(mails.len(), 1);
+            assert!(mails[0].recipients[0].parameters.is_empty());
+            without_sin(&receiver);
+        }
+    }
+}
+
+/// An address for answers that the relay cannot carry is the message's fault, not the channel's: nobody else waits.
+#[tokio::test]
+async fn a_reply_to_that_needs_smtputf8() {
+    let (receiver, adapter) = world_with(without(&["SMTPUTF8"])).await;
+    let mut delivery = super::delivery(&["a@example.com"]);
+    let data = r#"{"email": {"reply_to": "jörg@example.com"}}"#.to_owned();
+    delivery.message = angarium_domain::adapter::Message { data: Some(data), ..super::message() }.into();
+    let outcome = angarium_domain::adapter::Adapter::send(&adapter, &delivery).await.remove(0);
+    assert_eq!(class(&outcome), Some(FailureClass::PermanentMessage));
+    delivered(send_one(&adapter).await);
+    assert_eq!(receiver.sessions().len(), 1, "and the session serves on");
+}
+
 /// The envelope asks for reports that name the notification, where the server knows how to.
 #[tokio::test]
 async fn reports_are_asked_for_where_they_are_offered() {
@@ -163,6 +209,9 @@ async fn the_queue_id_is_kept() {
     assert_eq!(receipt.status_code, Some(250));
     let kept = "250 2.0.0 \"[message]\" Ok: queued as 4F1B2C3D";
     assert_eq!(receipt.response_excerpt.as_deref(), Some(kept));
+    receiver.script(Phase::Final, [Reply::raw(b"250 2.0.0 \x1b[2J\0 took \"Pump 3 has stopped\"\r\n")]);
+    let id = delivered(send_one(&adapter).await).provider_message_id.unwrap();
+    assert_eq!(id, "\u{FFFD}[2J\u{FFFD} took \"[message]\"", "fit to be kept, whatever it is");
 }
 
 /// A 421 in the middle of the recipients: those refused before are refused, the others are asked again.

@@ -1,10 +1,13 @@
 //! Sessions serve many messages, and one that was ended meanwhile costs nothing.
 
+use std::time::Duration;
+
+use angarium_channels::email::EmailChannel;
 use angarium_domain::adapter::Adapter;
 use angarium_domain::outcome::FailureClass;
-use angarium_receivers::mail::{Phase, Reply};
+use angarium_receivers::mail::{self, Phase, Reply};
 
-use super::{delivered, fail_one, send, send_one, without, without_sin, world, world_with};
+use super::{delivered, fail_one, send_one, without, without_sin, world, world_with};
 
 #[tokio::test]
 async fn a_session_serves_again() {
@@ -20,7 +23,7 @@ async fn a_session_serves_again() {
 /// A message that was broken off is forgotten before the next begins.
 #[tokio::test]
 async fn a_refused_message_leaves_no_trace() {
-    for options in [angarium_receivers::mail::Options::default(), without(&["PIPELINING"])] {
+    for options in [mail::Options::default(), without(&["PIPELINING"])] {
         let (receiver, adapter) = world_with(options).await;
         receiver.script(Phase::Rcpt, [Reply::text("550 5.1.1 unknown")]);
         fail_one(&adapter).await;
@@ -53,6 +56,20 @@ async fn c097_421_in_the_middle_of_a_reused_session() {
     delivered(send_one(&adapter).await);
 }
 
+/// C097: a relay that takes so many mails over one session, whatever code it has for that, gets the next ones over
+/// another one.
+#[tokio::test]
+async fn c097_more_mails_than_a_session_takes() {
+    let (receiver, adapter) = world().await;
+    for answer in ["452 4.5.3 Too many recipients: Too many messages sent", "450 4.7.1 enough"] {
+        delivered(send_one(&adapter).await);
+        receiver.script(Phase::Mail, [Reply::text(answer)]);
+        delivered(send_one(&adapter).await);
+    }
+    assert_eq!(receiver.mails().len(), 4);
+    without_sin(&receiver);
+}
+
 /// C098: a session that the server ended while it was idle is replaced without a word.
 #[tokio::test]
 async fn c098_an_idle_session_closed_by_the_server() {
@@ -75,24 +92,42 @@ async fn a_lost_answer_on_a_reused_session_is_in_doubt() {
     assert_eq!(receiver.mails().len(), 2);
 }
 
-/// Messages side by side have sessions of their own, and as many as the channel keeps stay open.
+/// Messages side by side have sessions of their own; as many as the channel keeps stay open, the others are ended
+/// politely.
 #[tokio::test]
 async fn messages_side_by_side() {
-    let (receiver, adapter) = world().await;
+    let receiver = mail::Receiver::start(mail::Options::default()).await.unwrap();
+    let adapter = super::adapter(EmailChannel { max_idle: 1, ..super::channel(receiver.address()) });
     let delivery = super::delivery(&["a@example.com"]);
-    let gate = angarium_receivers::mail::Gate::closed();
-    receiver.script(Phase::Final, (0..6).map(|_| Reply::normal().gate(&gate)));
+    let gate = mail::Gate::closed();
+    receiver.script(Phase::Final, (0..3).map(|_| Reply::normal().gate(&gate)));
     let all =
         async { tokio::join!(adapter.send(&delivery), adapter.send(&delivery), adapter.send(&delivery)) };
     let opened = async {
-        receiver.sessions_reach(3).await;
+        receiver.mail_count_reaches(3).await;
         gate.open();
     };
     let ((a, b, c), ()) = tokio::join!(all, opened);
     for mut outcomes in [a, b, c] {
         delivered(outcomes.remove(0));
     }
-    send(&adapter, &["a@example.com", "b@example.com"]).await;
     assert_eq!(receiver.sessions().len(), 3);
+    let said_goodbye = |session: &&mail::Session| session.commands.last().is_some_and(|last| last == "QUIT");
+    receiver.wait_until(|sessions| sessions.iter().filter(said_goodbye).count() == 2).await;
+    delivered(send_one(&adapter).await);
+    assert_eq!(receiver.sessions().len(), 3, "the one that was kept serves");
     without_sin(&receiver);
+}
+
+/// A session that waits too long for its next message is ended politely.
+#[tokio::test]
+async fn an_idle_session_is_ended() {
+    let (receiver, adapter) = world().await;
+    delivered(send_one(&adapter).await);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    receiver.wait_until(|sessions| sessions[0].commands.last().is_some_and(|last| last == "QUIT")).await;
+    delivered(send_one(&adapter).await);
+    assert_eq!(receiver.sessions().len(), 2);
 }
