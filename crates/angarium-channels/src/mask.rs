@@ -3,6 +3,9 @@
 
 use angarium_domain::adapter::Message;
 use angarium_domain::limits::RESPONSE_KEPT_BYTES;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use url::form_urlencoded;
 
 /// What stands in a secret's place.
 pub(crate) const MASK: &str = "[masked]";
@@ -21,26 +24,37 @@ const LINES: usize = 100;
 pub(crate) struct Mask(Vec<String>);
 
 impl Mask {
-    /// A mask over `secrets`, in the spellings in which JSON writers and URL encoders could give them back.
+    /// A mask over `secrets`, in the spellings in which JSON writers, URL encoders and base64 could give them back.
     pub(crate) fn over(secrets: impl IntoIterator<Item = String>) -> Self {
-        const SPELLINGS: [[(char, &str); 3]; 3] = [
-            [('/', "\\/"), ('+', "+"), ('=', "=")],
-            [('/', "\\u002F"), ('+', "\\u002B"), ('=', "\\u003D")],
-            [('/', "%2F"), ('+', "%2B"), ('=', "%3D")],
-        ];
-        let mut texts = Vec::new();
+        let mut texts: Vec<String> = Vec::new();
         for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
-            for spelling in SPELLINGS {
-                let spelt =
-                    spelling.iter().fold(secret.clone(), |text, (c, as_text)| text.replace(*c, as_text));
-                for spelt in [spelt.replace("%3D", "="), spelt.to_lowercase(), spelt] {
-                    if spelt != secret && !texts.contains(&spelt) {
-                        texts.push(spelt);
-                    }
+            let in_json = serde_json::Value::from(secret.as_str()).to_string();
+            let in_json = in_json.get(1..in_json.len() - 1).unwrap_or_default();
+            let in_form: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+            let escaped = |c: char| {
+                if c.is_ascii_alphanumeric() { c.to_string() } else { format!("\\u{:04X}", u32::from(c)) }
+            };
+            for spelling in [
+                in_json.replace('/', "\\/"),
+                secret.chars().map(escaped).collect(),
+                secret.replace('/', "\\u002F").replace('+', "\\u002B").replace('=', "\\u003D"),
+                in_form.replace('+', "%20"),
+                secret.replace('+', "%2B").replace('/', "%2F"),
+                in_form.clone(),
+                in_json.to_owned(),
+                STANDARD.encode(&secret),
+                secret,
+            ] {
+                for spelt in [spelling.to_lowercase(), spelling] {
+                    texts.push(spelt.trim_end_matches('=').to_owned());
+                    texts.push(spelt);
                 }
             }
-            texts.push(secret);
         }
+        texts.retain(|text| !text.is_empty());
+        // Whatever contains another goes first.
+        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        texts.dedup();
         Mask(texts)
     }
 
@@ -48,6 +62,7 @@ impl Mask {
     pub(crate) fn and(&self, secrets: impl IntoIterator<Item = String>) -> Mask {
         let mut mask = self.clone();
         mask.0.extend(Mask::over(secrets).0);
+        mask.0.sort_by_key(|text| std::cmp::Reverse(text.len()));
         mask
     }
 
@@ -161,6 +176,26 @@ mod tests {
                 "{}",
                 excerpt.len()
             );
+        }
+    }
+
+    /// Whatever a receiver does to what it echoes, nothing of a secret shows.
+    #[test]
+    fn secrets_in_every_spelling() {
+        let secret = "Se\"cr\\et@1!x+y/é=";
+        let mask = Mask::over([secret.to_owned(), "=".to_owned()]);
+        let form: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+        for echoed in [
+            secret.to_owned(),
+            serde_json::Value::from(secret).to_string(),
+            form.clone(),
+            form.to_lowercase(),
+            form.replace('+', "%20"),
+            STANDARD.encode(secret),
+            STANDARD.encode(secret).trim_end_matches('=').to_owned(),
+        ] {
+            let shown = mask.apply(&format!("got {echoed}, no"));
+            assert!(shown.contains("[masked]") && !shown.contains("cr"), "{echoed}: {shown}");
         }
     }
 

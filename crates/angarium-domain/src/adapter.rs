@@ -60,8 +60,7 @@ pub trait Adapter: Send + Sync {
     }
 
     /// The longest that sending this may take on a channel with this `timeout`; whoever takes longer is cut off.
-    fn longest(&self, delivery: &Delivery, timeout: Duration) -> Duration {
-        let _the_same_for_all = delivery;
+    fn longest(&self, _delivery: &Delivery, timeout: Duration) -> Duration {
         timeout
     }
 

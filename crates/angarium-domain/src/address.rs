@@ -12,6 +12,7 @@ use url::{Host, Url};
 
 use crate::channel::ChannelKind;
 use crate::limits::ADDRESS_BYTES;
+use crate::text::is_invisible;
 
 /// Where one message goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -123,7 +124,8 @@ const MAILBOX_BYTES: usize = 254;
 
 /// What may stand in a local part without quotes (RFC 5322, 3.2.3; RFC 6532, 3.2).
 fn is_atext(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii()
+    let plain = c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c);
+    plain || (!c.is_ascii() && !is_invisible(c))
 }
 
 /// A domain in lower case and A-labels; none if it is no name that mail can go to.
@@ -232,6 +234,9 @@ mod tests {
             "a@-example.com",
             "a@ex%61mple.com",
             "a@exa_mple!.com",
+            "ann\u{200B}@example.com",
+            "a\u{202E}b@example.com",
+            "a\u{FEFF}@example.com",
         ] {
             assert_eq!(mailbox(text), Err(AddressError::NotAMailbox), "{text}");
         }

@@ -1,6 +1,7 @@
 //! The conversation of one delivery, for whoever tests a channel and wants to see what was said. What is written
 //! down here has had its secrets masked by the adapter that wrote it.
 
+use crate::text::is_invisible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Turns that are kept; what is said after that is left out.
@@ -34,7 +35,8 @@ pub struct Turn {
 pub struct Transcript(Mutex<Vec<Turn>>);
 
 impl Transcript {
-    /// Writes down `text`, a turn for each of its lines. Control characters show as U+FFFD.
+    /// Writes down `text`, a turn for each of its lines. Control characters, and those that are invisible or turn the
+    /// direction of what follows, show as U+FFFD.
     pub fn note(&self, speaker: Speaker, text: &str) {
         let mut turns = self.lock();
         for line in text.lines() {
@@ -45,7 +47,8 @@ impl Transcript {
                 return;
             }
             let kept = line.get(..line.floor_char_boundary(TURN_BYTES)).unwrap_or(line);
-            let clean = |c: char| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c };
+            let harmful = |c: char| c != '\t' && (c.is_control() || is_invisible(c));
+            let clean = |c| if harmful(c) { char::REPLACEMENT_CHARACTER } else { c };
             turns.push(Turn { speaker, text: kept.chars().map(clean).collect() });
         }
     }
@@ -67,10 +70,10 @@ mod tests {
     #[test]
     fn a_transcript_is_clean_and_bounded() {
         let transcript = Transcript::default();
-        transcript.note(Speaker::Them, "250-a\r\n250 b\x1b[2J");
+        transcript.note(Speaker::Them, "250-a\r\n250 b\x1b[2J\u{202E}");
         let turns = transcript.turns();
         assert_eq!(turns[0], Turn { speaker: Speaker::Them, text: "250-a".into() });
-        assert_eq!(turns[1].text, "250 b\u{FFFD}[2J");
+        assert_eq!(turns[1].text, "250 b\u{FFFD}[2J\u{FFFD}");
         transcript.note(Speaker::Us, &"é\n".repeat(10_000));
         transcript.note(Speaker::Us, &"é".repeat(10_000));
         assert_eq!(transcript.turns().len(), TURNS + 1);

@@ -51,11 +51,6 @@ impl Unprotected {
     pub fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
-
-    /// The stream, when there will be no TLS.
-    pub fn into_stream(self) -> Box<dyn Stream> {
-        Box::new(self.stream)
-    }
 }
 
 async fn in_time<T>(deadline: Instant, step: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {

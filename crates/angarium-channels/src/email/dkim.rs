@@ -192,7 +192,7 @@ fn read_pem(text: &str) -> Option<(&str, Vec<u8>)> {
 }
 
 /// Whether `text` is made of labels as domains are, and of at most 200 bytes, so that ids made with it fit a line.
-pub(crate) fn is_domain(text: &str) -> bool {
+pub fn is_domain(text: &str) -> bool {
     let label = |label: &str| {
         let clean = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
         clean && (1..=63).contains(&label.len())

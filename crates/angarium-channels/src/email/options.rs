@@ -92,6 +92,9 @@ pub enum UnsubscribeError {
     /// A scheme other than https, which one-click unsubscribing demands (RFC 8058, 3.1).
     #[error("must begin with https://")]
     NotHttps,
+    /// A user name or password inside the URL, for all to see.
+    #[error("must not contain a user name or password")]
+    UserInfo,
     /// Too long for the line that it must stand in.
     #[error("has more than {URL_BYTES} bytes")]
     Length,
@@ -114,6 +117,9 @@ pub fn unsubscribe_url(text: &str) -> Result<Url, UnsubscribeError> {
 pub(crate) fn check_unsubscribe_url(url: &Url) -> Result<(), UnsubscribeError> {
     if url.scheme() != "https" {
         return Err(UnsubscribeError::NotHttps);
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(UnsubscribeError::UserInfo);
     }
     if url.as_str().len() > URL_BYTES { Err(UnsubscribeError::Length) } else { Ok(()) }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use angarium_channels::email::dkim::Signer;
+use angarium_channels::email::dkim::{Signer, is_domain};
 use angarium_channels::email::mailbox::Mailbox;
 use angarium_channels::email::options::unsubscribe_url;
 use angarium_channels::email::{Mechanism, Relay, Security};
@@ -101,12 +101,19 @@ pub(super) fn read(section: &Section<'_, '_>) -> Option<Email> {
     let reply_to = section.field("reply_to").and_then(|field| field.parse(str::parse::<Mailbox>));
     let return_path = section.field("return_path").map(|field| field.parse(return_path));
     let hello = section.field("hello").and_then(|field| field.parse(host_name));
-    let id_domain = section.field("message_id_domain").and_then(|field| field.parse(host_name));
+    let id_domain = section.field("message_id_domain").and_then(|field| field.parse(id_domain));
     let unsubscribe = section.field("unsubscribe").and_then(|field| field.parse(unsubscribe_url));
     let duration = |key, default| section.field(key).and_then(|f| f.duration()).unwrap_or(default);
     let final_timeout = duration("final_timeout", Duration::from_secs(600));
     let greylist_wait = duration("greylist_wait", Duration::from_secs(300));
-    let dkim = section.section("dkim").and_then(dkim);
+    let dkim = section.section("dkim").and_then(|section| dkim(section, from.as_ref()));
+    let id_domain = id_domain.or_else(|| {
+        let domain = from.as_ref()?.address.receiver();
+        if !is_domain(domain) {
+            section.problem("needs `message_id_domain`: the sender's domain is too long to stand in an id");
+        }
+        Some(domain.to_owned())
+    });
     let in_url = relay.as_ref().and_then(|(_, credentials)| credentials.clone());
     let login = login(section, in_url);
     let (mut relay, _) = relay?;
@@ -114,12 +121,22 @@ pub(super) fn read(section: &Section<'_, '_>) -> Option<Email> {
     if relay.security == Security::Offered && login.is_some() {
         relay.security = Security::Required;
     }
+    let next_door = match &relay.host {
+        Host::Ipv4(ip) => ip.is_loopback(),
+        Host::Ipv6(ip) => ip.to_canonical().is_loopback(),
+        Host::Domain(name) => name == "localhost",
+    };
+    if relay.security == Security::Never && login.is_some() && !next_door {
+        section.warning(
+            "has credentials and \"?starttls=never\": they are sent to this machine's own relay alone",
+        );
+    }
     Some(Email {
         relay,
         login,
         return_path: return_path.unwrap_or_else(|| Some(Some(from.address.clone())))?,
         hello,
-        id_domain: id_domain.unwrap_or_else(|| from.address.receiver().to_owned()),
+        id_domain: id_domain?,
         reply_to,
         unsubscribe,
         dkim,
@@ -131,7 +148,7 @@ pub(super) fn read(section: &Section<'_, '_>) -> Option<Email> {
 
 /// The credentials, in the URL or in keys of their own.
 fn login(section: &Section<'_, '_>, in_url: Option<(String, Secret)>) -> Option<Login> {
-    let user = section.field("username").and_then(|field| field.text());
+    let user = section.field("username").and_then(|field| field.parse(one_line));
     let password = section.field("password").and_then(|field| field.secret());
     let mechanism = section.field("auth").and_then(|field| field.parse(str::parse::<Mechanism>));
     let has_oauth = section.field("oauth").is_some();
@@ -182,14 +199,19 @@ fn oauth(section: Section<'_, '_>) -> Option<Oauth> {
     Some(Oauth { url: url?, client_id: client_id?, client_secret, scope, refresh_token })
 }
 
-fn dkim(section: Section<'_, '_>) -> Option<Dkim> {
+fn dkim(section: Section<'_, '_>, from: Option<&Mailbox>) -> Option<Dkim> {
     let domain = section.required("domain").and_then(|field| field.text());
     let selector = section.required("selector").and_then(|field| field.text());
-    let key = section.required("key").and_then(|field| field.secret());
+    let key = section.required("key").and_then(|field| field.key());
     let dkim = match (domain, selector, key) {
         (Some(domain), Some(selector), Some(key)) => {
-            let usable = Signer::new(&domain, &selector, key.expose());
-            usable.map_err(|error| section.problem(error)).ok();
+            let signer = Signer::new(&domain, &selector, key.expose());
+            let signer = signer.map_err(|error| section.problem(error)).ok();
+            let aligned = |signer: &Signer| from.is_none_or(|from| signer.covers(&from.address));
+            if signer.is_some_and(|signer| !aligned(&signer)) {
+                section
+                    .warning("signs for another domain than the sender's: receivers give nothing for that");
+            }
             Some(Dkim { domain, selector, key })
         }
         _ => None,
@@ -203,6 +225,11 @@ fn return_path(text: &str) -> Result<Option<Address>, angarium_domain::address::
     if text.is_empty() { Ok(None) } else { Address::parse(ChannelKind::Email, text).map(Some) }
 }
 
+fn one_line(text: &str) -> Result<String, &'static str> {
+    let clean = !text.is_empty() && !text.chars().any(char::is_control);
+    if clean { Ok(text.to_owned()) } else { Err("must be one line of text") }
+}
+
 fn host_name(text: &str) -> Result<String, &'static str> {
     const FORM: &str = "is not a name such as \"alerts.example.com\"";
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
@@ -211,6 +238,15 @@ fn host_name(text: &str) -> Result<String, &'static str> {
         return Err(FORM);
     }
     Ok(text.to_ascii_lowercase())
+}
+
+fn id_domain(text: &str) -> Result<String, &'static str> {
+    let domain = host_name(text)?;
+    if is_domain(&domain) {
+        Ok(domain)
+    } else {
+        Err("has a label without characters, or one of more than 63")
+    }
 }
 
 fn token_url(text: &str) -> Result<Url, &'static str> {
@@ -254,6 +290,9 @@ fn parse_relay(text: &str) -> Result<(Relay, Credentials), &'static str> {
         }
         _ => return Err(FORM),
     };
+    if url.port() == Some(0) {
+        return Err(FORM);
+    }
     Ok((Relay { host, port: url.port().unwrap_or(default_port), security }, credentials))
 }
 

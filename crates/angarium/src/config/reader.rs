@@ -11,7 +11,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::secret::{Expanded, Secret, expand, expand_url};
+use super::secret::{Expanded, Secret, expand, expand_lines, expand_url};
 use super::spelling::nearest;
 use super::units::{self, UnitError};
 use super::{Problem, Source};
@@ -221,6 +221,15 @@ impl<'r, 'd> Field<'r, 'd> {
 
     /// A string that nobody else should read: standing in a file that others can read is a warning.
     pub(super) fn secret(&self) -> Option<Secret> {
+        self.hidden(expand)
+    }
+
+    /// The same of several lines, such as a private key.
+    pub(super) fn key(&self) -> Option<Secret> {
+        self.hidden(expand_lines)
+    }
+
+    fn hidden(&self, expand: Expand) -> Option<Secret> {
         let expanded = self.expanded("a string", expand)?;
         if expanded.value.is_empty() {
             self.problem("must not be empty");

@@ -40,16 +40,33 @@ pub(super) struct Expanded {
 
 /// Puts in place of each reference what it stands for. Every reference that fails has its own message.
 pub(super) fn expand(text: &str, source: &Source<'_>) -> Result<Expanded, Vec<String>> {
-    expand_with(text, source, 0)
+    expand_with(text, source, 0, Lines::One)
+}
+
+/// The same for what may have several lines, such as a key in PEM.
+pub(super) fn expand_lines(text: &str, source: &Source<'_>) -> Result<Expanded, Vec<String>> {
+    expand_with(text, source, 0, Lines::Several)
 }
 
 /// The same for a URL: what a reference before the `@` stands for is a user name or password as it is, so it
 /// is percent-encoded on the way in.
 pub(super) fn expand_url(text: &str, source: &Source<'_>) -> Result<Expanded, Vec<String>> {
-    expand_with(text, source, text.rfind('@').unwrap_or(0))
+    expand_with(text, source, text.rfind('@').unwrap_or(0), Lines::One)
 }
 
-fn expand_with(text: &str, source: &Source<'_>, encoded_before: usize) -> Result<Expanded, Vec<String>> {
+/// How many lines a reference may stand for.
+#[derive(Clone, Copy, PartialEq)]
+enum Lines {
+    One,
+    Several,
+}
+
+fn expand_with(
+    text: &str,
+    source: &Source<'_>,
+    encoded_before: usize,
+    lines: Lines,
+) -> Result<Expanded, Vec<String>> {
     let mut value = String::with_capacity(text.len());
     let mut faults = Vec::new();
     let mut rest = text;
@@ -60,7 +77,7 @@ fn expand_with(text: &str, source: &Source<'_>, encoded_before: usize) -> Result
             faults.push("holds a \"${\" without its \"}\"".to_owned());
             return Err(faults);
         };
-        match resolve(reference, source) {
+        match resolve(reference, source, lines) {
             Ok(found) if start < encoded_before => {
                 value.extend(utf8_percent_encode(&found, NON_ALPHANUMERIC));
             }
@@ -74,7 +91,7 @@ fn expand_with(text: &str, source: &Source<'_>, encoded_before: usize) -> Result
     if faults.is_empty() { Ok(Expanded { value, literal }) } else { Err(faults) }
 }
 
-fn resolve(reference: &str, source: &Source<'_>) -> Result<String, String> {
+fn resolve(reference: &str, source: &Source<'_>, lines: Lines) -> Result<String, String> {
     let (found, named) = match reference.split_once(':') {
         Some(("env", name)) if !name.is_empty() => {
             let named = format!("names the environment variable {name}, which");
@@ -92,7 +109,8 @@ fn resolve(reference: &str, source: &Source<'_>) -> Result<String, String> {
     if found.is_empty() {
         return Err(format!("{named} is empty"));
     }
-    if found.chars().any(char::is_control) {
+    let ends_a_line = |c: char| lines == Lines::Several && matches!(c, '\r' | '\n');
+    if found.chars().any(|c| c.is_control() && !ends_a_line(c)) {
         return Err(format!("{named} holds a line break or another control character"));
     }
     Ok(found)

@@ -9,6 +9,8 @@ use angarium_domain::retry::RetryPolicy;
 
 use super::*;
 
+mod mail;
+
 fn parse_as(text: &str, readable_by_others: bool) -> Result<Loaded, Vec<Problem>> {
     let env = |name: &str| match name {
         "SECRET" => Some(SECRET.to_owned()),

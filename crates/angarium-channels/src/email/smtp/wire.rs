@@ -1,17 +1,20 @@
 //! The line to a relay: commands out, answers in, each within its time, and everything that is said written down
 //! where somebody wants to see it.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use angarium_domain::transcript::{Speaker, Transcript};
 use angarium_egress::{Connector, Fault, Stream, Unprotected};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::reply::Reply;
+use super::reply::{REPLY_BYTES, Reply};
 use crate::mask::Mask;
 
 /// The conversation broke off.
@@ -86,6 +89,11 @@ impl Wire {
         self.hidden = secrets.clone();
     }
 
+    /// What was said over this line and must not show.
+    pub(crate) fn hidden(&self) -> Mask {
+        self.hidden.clone()
+    }
+
     /// Our own address and the relay's, as long as TLS was not begun.
     pub(crate) fn addresses(&mut self) -> Option<(SocketAddr, SocketAddr)> {
         let Line::Unprotected(connection) = &mut self.line else { return None };
@@ -158,8 +166,11 @@ impl Wire {
     /// The next answer, all of it within `limit`.
     pub(crate) async fn hear(&mut self, limit: Duration) -> Result<Reply, Broken> {
         let deadline = Instant::now() + limit;
+        let mut looked_at = 0;
         loop {
-            if let Some((reply, used)) = Reply::parse(&self.unread).map_err(|_| Broken::Protocol)? {
+            if has_last_line(&self.unread, &mut looked_at)
+                && let Some((reply, used)) = Reply::parse(&self.unread).map_err(|_| Broken::Protocol)?
+            {
                 self.unread.drain(..used);
                 if self.transcript.is_some() {
                     let line_start = format!("{} ", reply.code);
@@ -167,6 +178,9 @@ impl Wire {
                     self.note(Speaker::Them, &(line_start + &text));
                 }
                 return Ok(reply);
+            }
+            if self.unread.len() > REPLY_BYTES {
+                return Err(Broken::Protocol);
             }
             let stream = self.line.stream()?;
             match timeout_at(deadline, stream.read_buf(&mut self.unread)).await {
@@ -178,9 +192,16 @@ impl Wire {
         }
     }
 
-    /// Whether the relay has said nothing that was not asked for.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.unread.is_empty()
+    /// Whether the relay has said nothing that was not asked for, and has not gone.
+    pub(crate) async fn is_quiet(&mut self) -> bool {
+        let Ok(stream) = self.line.stream() else { return false };
+        let mut one = [0];
+        let heard = poll_fn(|cx| {
+            let mut byte = ReadBuf::new(&mut one);
+            let heard = Pin::new(&mut *stream).poll_read(cx, &mut byte);
+            Poll::Ready(heard.is_ready())
+        });
+        self.unread.is_empty() && !heard.await
     }
 
     /// Writes down something that nobody said.
@@ -193,6 +214,19 @@ impl Wire {
             transcript.note(speaker, &self.hidden.apply(text));
         }
     }
+}
+
+/// Whether `bytes` have a line that can be the last one of an answer, or is none at all; looks at each byte once.
+fn has_last_line(bytes: &[u8], looked_at: &mut usize) -> bool {
+    while let Some(rest) = bytes.get(*looked_at..)
+        && let Some(length) = rest.iter().position(|&byte| byte == b'\n')
+    {
+        if rest.get(3) != Some(&b'-') || length < 4 {
+            return true;
+        }
+        *looked_at += length + 1;
+    }
+    false
 }
 
 fn broken(error: &io::Error) -> Broken {

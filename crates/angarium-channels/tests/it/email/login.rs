@@ -146,6 +146,24 @@ async fn tokens_do_not_show() {
     }
 }
 
+/// A token is as secret after the login as during it, and before it is sent.
+#[tokio::test]
+async fn a_token_does_not_show_later_either() {
+    for phase in [Phase::Mail, Phase::Rcpt, Phase::Data, Phase::Final] {
+        let tokens = token_server().await;
+        tokens.script("/token", [token("ya29.canary", 3600)]);
+        let auth = mail::Auth::token("user@example.com", "ya29.canary");
+        let (receiver, adapter) = server(auth, by_token(grant(&tokens), Mechanism::Xoauth2)).await;
+        receiver.script(phase, [Reply::text("554 5.7.1 ya29.canary, is it?")]);
+        let failure = fail_one(&adapter).await;
+        assert!(failure.detail.contains("[masked], is it?"), "{phase:?}: {}", failure.detail);
+        assert!(!failure.response_excerpt.unwrap().contains("canary"));
+        receiver.script(Phase::Final, [Reply::text("250 2.0.0 Ok: queued as ya29.canary")]);
+        let receipt = delivered(send_one(&adapter).await);
+        assert_eq!(receipt.provider_message_id.as_deref(), Some("[masked]"));
+    }
+}
+
 #[tokio::test]
 async fn a_transcript_has_the_whole_conversation() {
     let (_receiver, adapter) = server(password_server(), by_password(None)).await;

@@ -373,4 +373,13 @@ async fn nobody_accepted_and_yet_a_354() {
     );
     let taken = receiver.mails().into_iter().chain(receiver.refused());
     assert!(taken.into_iter().all(|mail| mail.raw.is_empty()), "nothing was said that nobody was to hear");
+
+    let receiver = Receiver::start(mail::Options::default()).await.unwrap();
+    let timeout = Duration::from_millis(50);
+    let adapter = adapter_with(EmailChannel { timeout, ..channel(receiver.address()) }, options());
+    receiver.script(Phase::Data, [Reply::text("354 go on")]);
+    receiver.script(Phase::Final, [Reply::normal().gate(&Gate::closed())]);
+    receiver.refuse_rcpt("a@example.com", "550 5.1.1 unknown");
+    let failure = fail_one(&adapter).await;
+    assert_eq!(failure.class, FailureClass::PermanentRecipient, "for that nobody waits ten minutes");
 }

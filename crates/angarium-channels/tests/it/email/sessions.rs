@@ -81,6 +81,33 @@ async fn c098_an_idle_session_closed_by_the_server() {
     assert_eq!((receiver.sessions().len(), receiver.mails().len()), (2, 2));
 }
 
+/// An answer too many would be taken for the answer to the next mail: such a session is not used again.
+#[tokio::test]
+async fn an_answer_too_many_is_nobody_elses() {
+    for second in ["550 5.1.1 unknown\r\n", "250 2.0.0 Ok\r\n"] {
+        let (receiver, adapter) = world().await;
+        let first = format!("250 2.0.0 Ok: queued as 1\r\n{second}");
+        receiver.script(Phase::Final, [Reply::raw(first)]);
+        delivered(send_one(&adapter).await);
+        receiver.script(Phase::Rcpt, [Reply::text("550 5.1.1 unknown")]);
+        fail_one(&adapter).await;
+        delivered(send_one(&adapter).await);
+        assert_eq!(receiver.mails().len(), 2, "{second}");
+        assert!(receiver.sessions().len() >= 2, "{second}");
+    }
+}
+
+/// An answer that was there before the message cannot be the answer to it.
+#[tokio::test]
+async fn an_answer_before_the_message_is_none() {
+    let (receiver, adapter) = world().await;
+    receiver.script(Phase::Data, [Reply::raw("354 go on\r\n250 2.0.0 early\r\n")]);
+    receiver.script(Phase::Final, [Reply::text("554 5.7.1 spam")]);
+    let failure = fail_one(&adapter).await;
+    assert_eq!((failure.class, failure.duplicate_risk), (FailureClass::Transient, false));
+    assert!(receiver.mails().is_empty());
+}
+
 /// A doubt is a doubt on a session that served before, too: the message is not sent again by itself.
 #[tokio::test]
 async fn a_lost_answer_on_a_reused_session_is_in_doubt() {
