@@ -142,8 +142,11 @@ fn settings(section: &Section<'_, '_>, kind: ChannelKind) -> ChannelSettings {
         enabled: section.field("enabled").and_then(|f| f.flag()).unwrap_or(default.enabled),
         retry: section.field("retry").and_then(|f| retry::read(&f, kind)).unwrap_or(default.retry),
         max_parallel,
-        max_parallel_per_receiver: per_receiver
-            .unwrap_or(default.max_parallel_per_receiver.min(max_parallel)),
+        max_parallel_per_receiver: per_receiver.unwrap_or(match kind {
+            // Whoever a mail is for, it is the relay that takes it.
+            ChannelKind::Email => max_parallel,
+            _ => default.max_parallel_per_receiver.min(max_parallel),
+        }),
         on_ambiguous: on_ambiguous(section, kind).unwrap_or(default.on_ambiguous),
         on_suspended: on_suspended(section).unwrap_or(default.on_suspended),
         timeout: section.field("timeout").and_then(|f| f.duration()).unwrap_or(default.timeout),

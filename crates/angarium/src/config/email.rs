@@ -151,32 +151,24 @@ fn login(section: &Section<'_, '_>, in_url: Option<(String, Secret)>) -> Option<
     let user = section.field("username").and_then(|field| field.parse(one_line));
     let password = section.field("password").and_then(|field| field.secret());
     let mechanism = section.field("auth").and_then(|field| field.parse(str::parse::<Mechanism>));
-    let has_oauth = section.field("oauth").is_some();
     let oauth = section.section("oauth").and_then(oauth);
-    if in_url.is_some() && (user.is_some() || password.is_some() || has_oauth) {
+    let has = |key| section.field(key).is_some();
+    let (has_user, has_password, has_oauth) = (has("username"), has("password"), has("oauth"));
+    let own = has_user || has_password || has_oauth;
+    if in_url.is_some() && own {
         section.problem("has credentials both in its `url` and in keys of their own");
-        return None;
+    } else if has_password && has_oauth {
+        section.problem("must have either `password` or `oauth`, not both");
+    } else if own && !(has_user && (has_password || has_oauth)) {
+        section.problem("must have `username` with `password` or `oauth`, or none of them");
+    } else if mechanism.is_some() && !own && in_url.is_none() {
+        section.problem("has `auth` but no credentials");
     }
     let (user, proof) = match (in_url, user, password, oauth) {
         (Some((user, password)), ..) => (user, Proof::Password(password)),
-        (None, Some(user), Some(password), None) if !has_oauth => (user, Proof::Password(password)),
+        (None, Some(user), Some(password), _) => (user, Proof::Password(password)),
         (None, Some(user), None, Some(oauth)) => (user, Proof::Token(oauth)),
-        (None, Some(_), Some(_), _) => {
-            section.problem("must have either `password` or `oauth`, not both");
-            return None;
-        }
-        (None, None, None, None) if !has_oauth => {
-            if mechanism.is_some() {
-                section.problem("has `auth` but no credentials");
-            }
-            return None;
-        }
-        // What is wrong with the table has been said.
-        (None, Some(_), None, None) if has_oauth => return None,
-        _ => {
-            section.problem("must have `username` with `password` or `oauth`, or none of them");
-            return None;
-        }
+        _ => return None,
     };
     let takes_token = matches!(proof, Proof::Token(_));
     if mechanism.is_some_and(|mechanism| mechanism.takes_token() != takes_token) {

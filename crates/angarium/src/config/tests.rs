@@ -183,7 +183,7 @@ final_timeout = "5m"
 greylist_wait = "1m"
 [channels.mail2]
 kind = "email"
-url = "smtp://mail.example.com?starttls=never"
+url = "smtp://localhost?starttls=never"
 from = "a@example.com"
 username = "noc"
 password = "${env:SMTP_PASSWORD}"

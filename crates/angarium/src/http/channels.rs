@@ -20,6 +20,7 @@ use angarium_engine::sending;
 use angarium_store::ChannelState;
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
+use tokio::sync::Semaphore;
 
 use super::auth::Caller;
 use super::dto::{Channel, ChannelReopened, ChannelTest, Page, Suspension, Turn};
@@ -58,6 +59,18 @@ fn is_waited_for(until: Timestamp, now: Timestamp) -> bool {
     now < until && until.since(now) <= RETRY_AFTER_BOUNDS.1
 }
 
+/// Channels that may be tested at once. Tests are nobody's traffic, and bound by nothing else.
+const AT_ONCE: usize = 4;
+
+/// Who tests a channel at the moment.
+pub struct Tests(Semaphore);
+
+impl Default for Tests {
+    fn default() -> Self {
+        Tests(Semaphore::new(AT_ONCE))
+    }
+}
+
 /// `POST /v1/channels/{name}/test`
 pub(super) async fn test(
     State(app): State<Shared>,
@@ -68,6 +81,7 @@ pub(super) async fn test(
 ) -> Result<Json<ChannelTest>, Problem> {
     let (settings, adapter) = way(&app, &name)?;
     let address = read_address(&app, settings.kind, request).await?;
+    let _one_of_them = app.tests.0.try_acquire().map_err(|_| Problem::plain(Code::TestsBusy))?;
     let transcript = Arc::new(Transcript::default());
     let message = test_message(&app, &asked, &caller, &name);
     let id = message.id.to_string();

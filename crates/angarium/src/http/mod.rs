@@ -46,6 +46,7 @@ use angarium_store::Store;
 
 pub use admin_key::{ADMIN_KEY_NAME, AdminKey, AdminKeyError, ensure_admin_key};
 pub use auth::{Keys, Scope, UnknownScope};
+pub use channels::Tests;
 pub use health::Health;
 pub use metrics::Metrics;
 pub use openapi::openapi_json;
@@ -76,6 +77,8 @@ pub struct App {
     pub health: Health,
     /// What is counted.
     pub metrics: Metrics,
+    /// Channels that are being tested.
+    pub tests: Arc<Tests>,
     /// The keys that fitted lately. Every clone of an app must share them.
     pub keys: Arc<Keys>,
 }

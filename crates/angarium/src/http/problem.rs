@@ -83,6 +83,7 @@ codes! {
     Overloaded = 503 "overloaded" "More work waits than the server may hold. Nothing was stored.",
     StorageUnavailable = 503 "storage_unavailable" "The database is not available.",
     QueryTimeout = 503 "query_timeout" "The question took too long to answer.",
+    TestsBusy = 503 "tests_busy" "As many channels are being tested as may be at once.",
     NotReady = 503 "not_ready" "The server is not ready.",
 }
 

@@ -327,7 +327,7 @@ fn channels_and_bounces() -> Vec<Route> {
         )
         .takes("NewChannelTest", true)
         .answers(Answer::One(200, "ChannelTest"))
-        .refuses(&[Code::ChannelNotFound, Code::ChannelDisabled, Code::NoAdapter]),
+        .refuses(&[Code::ChannelNotFound, Code::ChannelDisabled, Code::NoAdapter, Code::TestsBusy]),
         Route::new(
             Verb::Post,
             "/v1/channels/{name}/reopen",

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use angarium_domain::chance::{Chance, SystemChance};
+use angarium_domain::text::ChannelName;
 use angarium_domain::time::{Clock, SystemClock};
 use angarium_engine::dispatcher::{Dispatcher, Parts, Settings};
 use angarium_engine::wake::Wake;
@@ -78,6 +79,7 @@ impl Server {
         let health = http::Health::default();
         let looking = look_through_after_a_crash(&store, &health);
         let admin_key = admin_key(&config, &store, clock.as_ref(), chance.as_ref()).await?;
+        give_channels_another_try(&store, clock.as_ref()).await?;
 
         let catalog = Arc::new(build::catalog(&config));
         let adapters = build::adapters(&config)?;
@@ -118,6 +120,7 @@ impl Server {
                 ..http::Bounds::default()
             },
             keys: Arc::default(),
+            tests: Arc::default(),
         };
         let (stop_http, mut stopped) = watch::channel(false);
         let http = tokio::spawn(http::serve(listener, app, async move {
@@ -159,6 +162,19 @@ impl Server {
         }
         settled
     }
+}
+
+/// A start is what follows when somebody mended the configuration: what was suspended under the old one is tried
+/// under this.
+async fn give_channels_another_try(store: &Store, clock: &dyn Clock) -> Result<(), StoreError> {
+    for state in store.channel_states().await? {
+        let (Some(reason), Ok(name)) = (state.suspended, ChannelName::parse(&state.channel)) else {
+            continue;
+        };
+        tracing::info!(channel.name = %name, reason, "a suspended channel is tried again after the start");
+        store.reopen_channel(&name, clock.now()).await?;
+    }
+    Ok(())
 }
 
 fn settings(config: &Config) -> Settings {

@@ -127,7 +127,7 @@ async fn retries_come_from_the_channel() {
 }
 
 /// C105: a refused login is the channel's fault: a full queue waits, costs a login or a few, uses up no retries, and
-/// goes out whole once an operator has mended it.
+/// goes out whole once the configuration was mended and the server started with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn c105_wrong_password_with_a_full_queue() {
     let auth = Auth { before_tls: true, ..Auth::password("noc", "right") };
@@ -156,12 +156,29 @@ async fn c105_wrong_password_with_a_full_queue() {
     assert!(angarium.ended().await.success());
     angarium.configure(&configuration(&receiver, "username = \"noc\"\npassword = \"right\""));
     angarium.start().await;
-    let (status, answer) = angarium.call(Method::POST, "/v1/channels/mail/reopen", None).await;
-    assert_eq!((status, &answer["reopened"]), (200, &json!(true)));
     receiver.mail_count_reaches(200).await;
     angarium.drained().await;
     assert_eq!(angarium.count("delivered").await, 200);
     assert_eq!(receiver.mails().len(), 200);
+}
+
+/// C105: what is mended on the relay's side needs no restart: an operator reopens the channel.
+#[tokio::test(flavor = "multi_thread")]
+async fn c105_an_operator_reopens_the_channel() {
+    let (receiver, angarium) = world("").await;
+    receiver.script(Phase::Greeting, [Reply::text("554 5.7.1 your address is blocked")]);
+    angarium.hand_in(&to_address("ann@example.com", "Pump 3")).await;
+    within(async { while angarium.get("/v1/channels").await["items"][0]["suspended"].is_null() {} }).await;
+    let row = angarium.until(&id_of("Pump 3"), "pending").await;
+    assert_eq!(
+        (row["retry_count"].as_i64(), row["last_error"]["class"].as_str()),
+        (Some(0), Some("permanent_config"))
+    );
+    let reopened = angarium.angarium(&["channel", "reopen", "mail"]);
+    assert!(reopened.status.success(), "{reopened:?}");
+    angarium.until(&id_of("Pump 3"), "delivered").await;
+    assert_eq!(receiver.mails().len(), 1);
+    assert_eq!(angarium.angarium(&["channel", "reopen", "mail"]).status.code(), Some(3));
 }
 
 /// What a relay that is down costs: a few tries now and then, and not a retry of everything that is due.

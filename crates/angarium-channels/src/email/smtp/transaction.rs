@@ -103,8 +103,12 @@ impl Session {
         let refused_parameters =
             answers.mail.as_ref().is_some_and(|reply| matches!(reply.code, 501 | 504 | 555));
         if refused_parameters && answers.broken.is_none() && parameters.are_optional() {
-            let plain = Parameters::needed(envelope);
-            answers = self.introduce(envelope, &plain, limits).await;
+            // Some want a message even so; they get nothing but the dot.
+            let waits = answers.data.as_ref().is_some_and(|reply| reply.code == 354);
+            if !waits || self.deliver(envelope, false, limits, judge).await.1 {
+                let plain = Parameters::needed(envelope);
+                answers = self.introduce(envelope, &plain, limits).await;
+            }
         }
         if self.reused && (answers.session_ended() || answers.session_is_used_up()) {
             return Ended::Stale;

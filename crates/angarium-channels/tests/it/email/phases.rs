@@ -180,6 +180,13 @@ async fn refused_parameters_are_left_out_once() {
         let (receiver, adapter) = world().await;
         receiver.script(Phase::Mail, [Reply::text(answer)]);
         delivered(send_one(&adapter).await);
+        without_sin(&receiver);
+        // A lax server that wants a message although it refused the sender gets none.
+        receiver.script(Phase::Mail, [Reply::text(answer)]);
+        receiver.script(Phase::Data, [Reply::text("354 go on")]);
+        delivered(send_one(&adapter).await);
+        let with_text = |mail: &&std::sync::Arc<mail::Mail>| !mail.raw.is_empty();
+        assert_eq!(receiver.mails().iter().filter(with_text).count(), 2);
         let mail = receiver.mails().remove(0);
         assert_eq!(mail.sender.parameters.len(), 0, "{:?}", mail.sender);
         assert_eq!(mail.recipients[0].parameters.len(), 0);

@@ -40,6 +40,20 @@ fn what_a_mail_channel_may_say() {
     assert!(email(&format!("username = \"u\"\npassword = \"${{env:SMTP_PASSWORD}}\"")).login.is_some());
 }
 
+/// Mails for one domain go through the relay like all others: the channel's own bound is theirs.
+#[test]
+fn mails_for_one_domain_may_use_the_whole_channel() {
+    for (written, bounds) in [
+        ("", (4, 4)),
+        ("max_parallel = 16", (16, 16)),
+        ("max_parallel = 16\nmax_parallel_per_receiver = 2", (16, 2)),
+    ] {
+        let config = config(&mail(written));
+        let settings = &channel(&config, "m").settings;
+        assert_eq!((settings.max_parallel, settings.max_parallel_per_receiver), bounds, "{written}");
+    }
+}
+
 #[test]
 fn problems_of_mail_channels() {
     let table: &[(&str, usize, &str)] = &[

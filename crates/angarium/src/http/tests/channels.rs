@@ -369,6 +369,24 @@ async fn a_slow_receiver_is_waited_for() {
     assert_eq!(soon(asking).await.unwrap().json()["outcome"], "delivered");
 }
 
+/// Only so many tests go on at once; when one of them ends, the next may begin.
+#[tokio::test]
+async fn tests_are_bounded() {
+    let receiver = Receiver::start().await.unwrap();
+    receiver.hold();
+    let server = Server::start_with(deliver_webhooks).await;
+    let test = || server.ask("POST", TEST).json(&json!({"address": receiver.url("/hook")}));
+    let asking: Vec<_> = (0..4).map(|_| tokio::spawn(test().await_reply())).collect();
+    receiver.wait_for("/hook", 4).await;
+    let refused = test().await_reply().await;
+    assert_eq!((refused.status, refused.code().as_str()), (503, "tests_busy"));
+    receiver.release();
+    for one in asking {
+        assert_eq!(soon(one).await.unwrap().json()["outcome"], "delivered");
+    }
+    assert_eq!(test().await_reply().await.json()["outcome"], "delivered");
+}
+
 /// A channel that is suspended or waits is let send again; one that is neither says so.
 #[tokio::test]
 async fn a_channel_is_reopened() {

@@ -114,6 +114,7 @@ impl Server {
             health: Health::default(),
             metrics: Metrics::default(),
             keys: Arc::new(Keys::default()),
+            tests: Arc::default(),
         };
         adjust(&mut app);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
