@@ -49,6 +49,9 @@ const RECIPIENTS: usize = 1000;
 /// a session, naming everybody twice over, the message; and a session that turns out to be used up before that.
 const TRANSACTION: u32 = 90;
 
+/// How long a mail waits for a session to come back where the relay takes no more of them.
+const CROWDED: Duration = Duration::from_secs(20);
+
 /// Where mail is handed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relay {
@@ -188,10 +191,9 @@ impl EmailAdapter {
         // Whoever wants to see the conversation wants to see its beginning.
         let mut idle = if mail.delivery.transcript.is_none() { pool.take() } else { None };
         loop {
-            let transcript = mail.delivery.transcript.clone();
             let session = match idle.take() {
                 Some(session) => Ok(session),
-                None => Session::open(&self.outside, channel, judge, transcript).await,
+                None => self.open(mail, pool, judge).await,
             };
             let mut session = match session {
                 Ok(session) => session,
@@ -222,6 +224,22 @@ impl EmailAdapter {
                 }
             }
         }
+    }
+
+    /// A fresh session; where the relay takes no more of them, the next one that comes back.
+    async fn open(&self, mail: &Mail<'_>, pool: &Pool, judge: &Judge<'_>) -> Result<Session, Failure> {
+        let transcript = mail.delivery.transcript.clone();
+        let is_shown = transcript.is_some();
+        let opened = Session::open(&self.outside, mail.channel, judge, transcript, pool.membership()).await;
+        let refused = match opened {
+            Ok(session) => return Ok(session),
+            Err(failure) => failure,
+        };
+        let crowded = refused.class == FailureClass::RateLimited && !refused.whole_channel;
+        if !crowded || is_shown {
+            return Err(refused);
+        }
+        pool.take_before(Instant::now() + mail.channel.timeout.min(CROWDED)).await.ok_or(refused)
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Session {
     /// The last message was broken off; the relay is to forget it before the next.
     pub(crate) dirty: bool,
     pub(crate) idle_since: Instant,
+    /// Of the channel's pool.
+    pub(crate) _membership: Arc<()>,
 }
 
 impl Session {
@@ -56,8 +58,9 @@ impl Session {
         channel: &EmailChannel,
         judge: &Judge<'_>,
         transcript: Option<Arc<Transcript>>,
+        membership: Arc<()>,
     ) -> Result<Session, Failure> {
-        let opening = open(outside, channel, judge, transcript);
+        let opening = open(outside, channel, judge, transcript, membership);
         timeout(channel.timeout * OPENING, opening)
             .await
             .unwrap_or_else(|_| Err(judge.broken(Phase::Hello, &Broken::Timeout)))
@@ -74,6 +77,7 @@ async fn open(
     channel: &EmailChannel,
     judge: &Judge<'_>,
     transcript: Option<Arc<Transcript>>,
+    membership: Arc<()>,
 ) -> Result<Session, Failure> {
     let limit = channel.timeout;
     let relay = &channel.relay;
@@ -110,7 +114,14 @@ async fn open(
         }
         auth::log_in(&mut wire, login, &offers, &outside.client, channel, judge).await?;
     }
-    Ok(Session { wire, offers, reused: false, dirty: false, idle_since: Instant::now() })
+    Ok(Session {
+        wire,
+        offers,
+        reused: false,
+        dirty: false,
+        idle_since: Instant::now(),
+        _membership: membership,
+    })
 }
 
 /// EHLO, or HELO where the relay does not know that.

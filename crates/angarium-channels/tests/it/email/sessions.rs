@@ -146,11 +146,38 @@ async fn messages_side_by_side() {
     without_sin(&receiver);
 }
 
+/// Where the relay takes no more sessions, a message waits for one of those that there are.
+#[tokio::test]
+async fn more_messages_than_the_relay_takes_sessions() {
+    let (receiver, adapter) = world().await;
+    let delivery = super::delivery(&["a@example.com"]);
+    let gate = mail::Gate::closed();
+    receiver.script(Phase::Final, [Reply::normal().gate(&gate)]);
+    let first = adapter.send(&delivery);
+    let second = async {
+        receiver.mail_count_reaches(1).await;
+        receiver.script(Phase::Greeting, [Reply::text("421 4.7.0 too many connections from you")]);
+        let (outcomes, _) = tokio::join!(adapter.send(&delivery), async {
+            receiver.sessions_reach(2).await;
+            gate.open();
+        });
+        outcomes
+    };
+    let (first, second) = tokio::join!(first, second);
+    for mut outcomes in [first, second] {
+        delivered(outcomes.remove(0));
+    }
+    let mails: Vec<u64> = receiver.mails().iter().map(|mail| mail.session).collect();
+    assert_eq!(mails, [1, 1], "over the one session that the relay takes");
+}
+
 /// A session that waits too long for its next message is ended politely.
 #[tokio::test]
 async fn an_idle_session_is_ended() {
     let (receiver, adapter) = world().await;
     delivered(send_one(&adapter).await);
+    // Whoever looks after idle sessions begins to wait.
+    tokio::task::yield_now().await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(31)).await;
     tokio::time::resume();
