@@ -14,11 +14,11 @@ use angarium_domain::outcome::{Failure, FailureClass, LastError, Outcome};
 use angarium_domain::text::ChannelName;
 use angarium_domain::time::{Clock, Timestamp};
 use angarium_store::{AttemptRecord, Claim, Payload, ScopeChange, ScopedLane, Settlement, Store, StoreError};
-use tokio::sync::Semaphore;
 
 use crate::catalog::Catalog;
 use crate::dispatcher::Observer;
 use crate::leases::Leases;
+use crate::permits::Spare;
 use crate::receivers::Receivers;
 use crate::registry::Registry;
 use crate::{list, sending};
@@ -40,9 +40,6 @@ pub(crate) struct Context {
 
 /// How long a row is left alone that could not be read.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
-
-/// Permits over all and of the channel, from which a list may borrow to send to several members at once.
-pub(crate) type Spare = (Arc<Semaphore>, Arc<Semaphore>);
 
 /// A way out: the channel, its settings and its adapter.
 pub(crate) struct Way {
@@ -113,7 +110,7 @@ impl Context {
     }
 
     async fn attempt(self: &Arc<Self>, claim: &Claim, spare: Spare) -> Result<Settlement, Stop> {
-        let payload = self.store.load(claim).await?.ok_or(Stop::Lost)?;
+        let payload = self.store.load(claim, self.clock.now()).await?.ok_or(Stop::Lost)?;
         let message = Arc::new(message_of(claim, &payload));
         match (&claim.list, &claim.address) {
             (None, Some(address)) => self.attempt_address(claim, payload, message, address).await,
@@ -231,7 +228,7 @@ impl Context {
         let outcomes = sending::send(way.adapter.as_ref(), delivery, way.settings.timeout).await;
         for (outcome, address) in outcomes.iter().zip(&delivery.addresses) {
             if let Some(failed) = receiver_failed(outcome).filter(|_| way.one_to_each()) {
-                self.receivers.note(address.receiver(), failed);
+                self.receivers.note(address.receiver(), failed, self.clock.now());
             }
             let class = match outcome {
                 Outcome::Delivered(_) => None,

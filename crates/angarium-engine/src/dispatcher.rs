@@ -279,7 +279,7 @@ impl Worker {
                 self.context.store.release(&claim, self.context.clock.now()).await;
             return false;
         };
-        let spare = self.permits.shared(&channel, &self.context.catalog);
+        let spare = self.permits.spare(&channel, &self.context.catalog);
         let context = Arc::clone(&self.context);
         let mut delivery = Underway { finished: self.finished.clone(), held: Some((claim.clone(), permit)) };
         self.deliveries.spawn(async move {

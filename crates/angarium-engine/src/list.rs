@@ -2,7 +2,8 @@
 //!
 //! Members are sent to in groups as large as one exchange of the adapter allows, several groups side by side
 //! where permits can be spared. What became of a group is written as soon as it is known. A member whose receiver
-//! has trouble waits for the one attempt that probes that receiver, so that the others' notifications pass.
+//! has trouble waits for the one attempt that probes that receiver, so that the others' notifications pass. If that is
+//! this attempt, it waits here; if it is another, it is put off.
 
 mod groups;
 mod round;
@@ -15,9 +16,9 @@ use angarium_domain::adapter::Message;
 use angarium_domain::outcome::FailureClass;
 use angarium_domain::targets::TargetState;
 use angarium_store::{Claim, Payload, Settlement, Target};
-use tokio::sync::OwnedSemaphorePermit;
 
-use crate::delivery::{Context, Spare, Stop, Way, park};
+use crate::delivery::{Context, Stop, Way, park};
+use crate::permits::{Permit, Spare};
 use crate::receivers::{Probe, Turn};
 use groups::{Group, UnderWay, delivery_to, due_groups};
 use round::Round;
@@ -35,7 +36,7 @@ pub(crate) async fn attempt(
     let way = Arc::new(way);
     let started_at = context.clock.now();
     let mut round = Round::default();
-    round.refuse_suppressed(context, claim, &mut targets).await;
+    round.refuse_suppressed(&mut targets);
     heed_receivers(&mut targets);
     let mut waiting = due_groups(context, &way, &targets, started_at);
     let mut under_way = UnderWay::default();
@@ -44,7 +45,7 @@ pub(crate) async fn attempt(
             Step::Wait => {
                 round.take_in(context, claim, &way, &mut targets, under_way.next().await).await;
             }
-            Step::Postpone(group) => round.postpone(&way, &mut targets, &group, context.clock.now()),
+            Step::Postpone(group) => round.postpone(context, &way, &mut targets, &group),
             Step::Send(group, hold) => {
                 if !may_send(context, claim, &way, round.sent).await? {
                     break;
@@ -63,7 +64,7 @@ pub(crate) async fn attempt(
     while let Some(ended) = under_way.next().await {
         round.take_in(context, claim, &way, &mut targets, Some(ended)).await;
     }
-    round.write_postponed(context, claim).await;
+    round.write_untried(context, claim).await;
     round.settlement(context, claim, &way, &targets, started_at)
 }
 
@@ -79,7 +80,7 @@ enum Step {
 
 /// What a group holds while it is sent to: permits, unless the claim's own carry it, and the right to probe its
 /// receiver if that has trouble.
-type Hold = (Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>, Option<Probe>);
+type Hold = (Option<Permit>, Option<Probe>);
 
 /// The first group whose turn it is decides what to do; nothing is left to do when no group waits.
 fn next_step(
@@ -91,9 +92,15 @@ fn next_step(
     under_way: &UnderWay,
 ) -> Option<Step> {
     let turn_of = |group: &Group| {
-        let turn = context.receivers.turn(&group.receiver, claim);
-        let full = matches!(turn, Turn::Open) && !under_way.has_room(&group.receiver, way);
-        (!full).then_some(turn)
+        let receiver = &group.receiver;
+        match context.receivers.turn(receiver, claim) {
+            Turn::Open => under_way.has_room(receiver, way).then_some(Turn::Open),
+            // Members behind a receiver that this attempt is at itself wait to see how that ends,
+            _ if under_way.is_at(receiver) => None,
+            // and if it ended badly, they come later.
+            Turn::Probe(_) if under_way.has_been_at(receiver) => Some(Turn::Later),
+            turn => Some(turn),
+        }
     };
     let next = waiting.iter().enumerate().find_map(|(place, group)| Some((place, turn_of(group)?)));
     let Some((place, turn)) = next else { return (!waiting.is_empty()).then_some(Step::Wait) };
@@ -136,7 +143,7 @@ async fn members(
     if claim.channel.as_ref() != Some(&list.channel) {
         return Err(Stop::Moved);
     }
-    let resolved = context.store.load(claim).await?.ok_or(Stop::Lost)?;
+    let resolved = context.store.load(claim, context.clock.now()).await?.ok_or(Stop::Lost)?;
     Ok((way, resolved.targets))
 }
 
@@ -159,12 +166,8 @@ async fn may_go_on(context: &Context, claim: &Claim) -> bool {
 }
 
 /// Permits for one more group, as long as a quarter of the channel's stays free for others.
-fn borrow((overall, channel): &Spare, way: &Way) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
-    if channel.available_permits() <= way.settings.max_parallel / 4 {
-        return None;
-    }
-    let overall = Arc::clone(overall).try_acquire_owned().ok()?;
-    Some((overall, Arc::clone(channel).try_acquire_owned().ok()?))
+fn borrow(spare: &Spare, way: &Way) -> Option<Permit> {
+    if spare.of_channel() > way.settings.max_parallel / 4 { spare.take() } else { None }
 }
 
 /// A member whose receiver asked to be left alone is due no sooner than that.

@@ -34,6 +34,26 @@ pub(crate) struct Permit {
     _channel: OwnedSemaphorePermit,
 }
 
+/// Permits over all and of a channel, from which a list may borrow to send to several members at once.
+pub(crate) struct Spare {
+    overall: Arc<Semaphore>,
+    channel: Arc<Semaphore>,
+}
+
+impl Spare {
+    /// A permit, if there is one.
+    pub(crate) fn take(&self) -> Option<Permit> {
+        let overall = Arc::clone(&self.overall).try_acquire_owned().ok()?;
+        let channel = Arc::clone(&self.channel).try_acquire_owned().ok()?;
+        Some(Permit { _overall: overall, _channel: channel })
+    }
+
+    /// How many permits of the channel are free.
+    pub(crate) fn of_channel(&self) -> usize {
+        self.channel.available_permits()
+    }
+}
+
 /// All permits there are, and who holds how many.
 pub(crate) struct Permits {
     overall: Arc<Semaphore>,
@@ -214,15 +234,13 @@ impl Permits {
     /// Takes a permit for a claim from this lane. The plan saw to it that there is one, unless a list has borrowed
     /// it meanwhile.
     pub(crate) fn take(&mut self, lane: LaneKey, name: &str, catalog: &Catalog) -> Option<Permit> {
-        let channel = Arc::clone(self.channel(name, &settings_of(catalog, name)));
-        let overall = Arc::clone(&self.overall).try_acquire_owned().ok()?;
-        let channel = channel.try_acquire_owned().ok()?;
+        let permit = self.spare(name, catalog).take()?;
         let known = self.lanes.entry(lane).or_default();
         known.in_flight += 1;
         if known.channel != name {
             known.channel = name.to_owned();
         }
-        Some(Permit { _overall: overall, _channel: channel })
+        Some(permit)
     }
 
     /// A delivery from this lane has ended; `failed` says how the receiver did, if it was asked.
@@ -243,9 +261,9 @@ impl Permits {
     }
 
     /// Permits of the whole and of a channel, for deliveries that one claim makes side by side.
-    pub(crate) fn shared(&mut self, channel: &str, catalog: &Catalog) -> (Arc<Semaphore>, Arc<Semaphore>) {
-        let settings = settings_of(catalog, channel);
-        (Arc::clone(&self.overall), Arc::clone(self.channel(channel, &settings)))
+    pub(crate) fn spare(&mut self, channel: &str, catalog: &Catalog) -> Spare {
+        let overall = Arc::clone(&self.overall);
+        Spare { overall, channel: Arc::clone(self.channel(channel, &settings_of(catalog, channel))) }
     }
 
     fn channel(&mut self, name: &str, settings: &ChannelSettings) -> &Arc<Semaphore> {

@@ -15,8 +15,12 @@ const GRACE: Duration = Duration::from_secs(10);
 /// dropped at any point.
 pub async fn send(adapter: &dyn Adapter, delivery: &Delivery, timeout: Duration) -> Vec<Outcome> {
     let expected = delivery.addresses.len();
-    let longest = adapter.longest(delivery, timeout);
-    let outcomes = match tokio::time::timeout(longest + GRACE, guarded(adapter, delivery)).await {
+    let longest = catch_unwind(AssertUnwindSafe(|| adapter.longest(delivery, timeout)));
+    let reported = match longest {
+        Ok(longest) => tokio::time::timeout(longest + GRACE, guarded(adapter, delivery)).await,
+        Err(_) => Ok(None),
+    };
+    let failure = match reported {
         Ok(Some(outcomes)) if outcomes.len() == expected => return outcomes,
         Ok(Some(_)) => Failure::new(FailureClass::Internal, "the adapter did not report on every address"),
         Ok(None) => Failure::new(FailureClass::Internal, "adapter_threw: the adapter panicked"),
@@ -27,11 +31,11 @@ pub async fn send(adapter: &dyn Adapter, delivery: &Delivery, timeout: Duration)
     tracing::error!(
         notification.id = %delivery.message.id,
         channel.name = %delivery.channel,
-        failure.detail = outcomes.detail,
+        failure.detail = failure.detail,
         "an adapter misbehaved"
     );
     // What was sent before it went wrong is not known.
-    vec![Outcome::Failed(Failure { duplicate_risk: true, ..outcomes }); expected]
+    vec![Outcome::Failed(Failure { duplicate_risk: true, ..failure }); expected]
 }
 
 /// `None` if the adapter panicked.

@@ -81,7 +81,8 @@ impl Fact {
             "diagnostic": bounce.diagnostic,
             "suppressed": bounce.is_hard(),
         });
-        let which = format!("{action} {}", bounce.address);
+        let what = if bounce.is_hard() { "failed for good" } else { action };
+        let which = format!("{what} {}", bounce.address);
         Fact { key, id, kind: "bounced", which, actor: bounce.actor.clone(), at: bounce.at, detail }
     }
 

@@ -1,8 +1,9 @@
 //! Bounces: what mail servers report about an address after they had taken a message for it.
 //!
-//! A report is a mail that anybody can write. It counts only for an address that its notification really went to;
-//! otherwise nothing is written, so that a forged one can suppress nobody. What was reported before is known and
-//! changes nothing.
+//! A report is a mail that anybody can write. It counts only for an address that an attempt reached, or may have
+//! reached; of others nothing is written. So a forged one harms only those who were sent the same notification, and
+//! only whoever knows its id can forge it: another member of the list, for one. What was reported before is known and
+//! changes nothing, except that a failure for good comes after one that may pass.
 //!
 //! A bounce is a fact of its own: no status, no claim and no error of an attempt changes. It is laid over them when
 //! a notification is looked at ([`crate::views`]), so that a later attempt at another address cannot hide it.
@@ -18,7 +19,8 @@ use angarium_domain::text::{Actor, one_line};
 use angarium_domain::time::Timestamp;
 
 use crate::audit::{self, Fact};
-use crate::db::{Op, Row, Tx, params};
+use crate::db::dialect::LOCK_FOUND;
+use crate::db::{Op, Tx, params};
 use crate::error::Result;
 use crate::lanes;
 use crate::types::Key;
@@ -104,7 +106,7 @@ pub enum BounceOutcome {
         new: usize,
         /// Those that stood there already.
         known: usize,
-        /// Addresses that the notification never went to; nothing was written for them.
+        /// Addresses that no attempt can have reached; nothing was written for them.
         strangers: usize,
         /// Addresses that get no more messages from now on.
         suppressed: usize,
@@ -124,9 +126,13 @@ pub(crate) struct RecordedBounce {
 }
 
 impl RecordedBounce {
-    /// The mailbox will never take messages: reason enough to send it no more.
+    /// The mailbox will never take messages: reason enough to send it no more. That is so if its address leads
+    /// nowhere (5.1.x) or it is switched off (5.2.1). All else that failed for good, such as a message that was too
+    /// large or refused for what it says, tells of this message, of its sender (5.1.7, 5.1.8) or of a server (RFC 3463).
     pub(crate) fn is_hard(&self) -> bool {
-        self.action == BounceAction::Failed && self.status.starts_with("5.")
+        let of_the_sender = matches!(self.status.as_str(), "5.1.7" | "5.1.8");
+        let of_the_mailbox = self.status.starts_with("5.1.") || self.status == "5.2.1";
+        self.action == BounceAction::Failed && of_the_mailbox && !of_the_sender
     }
 
     fn reason(&self) -> String {
@@ -149,23 +155,18 @@ impl fmt::Display for Reason<'_> {
     }
 }
 
-/// Joins, to the rows of `whose`, the bounce that says that its address failed.
-pub(crate) fn join_failed(notification: &str, address: &str) -> String {
-    format!(
-        "LEFT JOIN bounces b ON b.notification = {notification} AND b.address = {address} AND b.action = 'failed'"
-    )
-}
-
-/// The columns that [`failed_at`] reads.
-pub(crate) const FAILED_COLUMNS: &str = "b.address IS NOT NULL, coalesce(b.status, ''), b.diagnostic";
-
-/// Why the address of a row failed, if it did.
-pub(crate) fn failed_at(row: &Row<'_>, column: usize) -> Result<Option<String>> {
-    if !row.flag(column)? {
-        return Ok(None);
-    }
-    let (status, diagnostic) = (row.text(column + 1)?, row.opt_text(column + 2)?);
-    Ok(Some(Reason { status: &status, diagnostic: diagnostic.as_deref() }.to_string()))
+/// Why mail to addresses of a notification failed, by address; of several reasons the one that is for good.
+pub(crate) async fn failures(tx: &mut Tx<'_>, key: Key) -> Result<HashMap<String, String>> {
+    const FAILED: &str = "SELECT address, status, diagnostic FROM bounces
+        WHERE notification = $1 AND action = 'failed' ORDER BY hard";
+    let failed = tx
+        .query(FAILED, params![key.0], |row| {
+            let (status, diagnostic) = (row.text(1)?, row.opt_text(2)?);
+            let reason = Reason { status: &status, diagnostic: diagnostic.as_deref() };
+            Ok((row.text(0)?, reason.to_string()))
+        })
+        .await?;
+    Ok(failed.into_iter().collect())
 }
 
 /// Writes down what a report says of the addresses that the notification went to.
@@ -175,11 +176,34 @@ pub(crate) struct RecordBounces {
     pub(crate) now: Timestamp,
 }
 
-const FIND: &str = "SELECT n.key, n.channel, n.address FROM notifications n
-    WHERE n.key = (SELECT i.key FROM ids i WHERE i.id = $1)";
-const SENT_TO: &str = "SELECT address FROM targets WHERE notification = $1";
-const RECORD: &str = "INSERT INTO bounces (notification, address, action, at, actor, status, diagnostic)
-    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (notification, address, action) DO NOTHING";
+/// What is known of the notification itself.
+struct Found {
+    key: Key,
+    channel: String,
+    /// The address it is for, if it is for a single one.
+    address: Option<String>,
+    /// There was an attempt.
+    tried: bool,
+    /// An attempt is under way, or one was lost: whom it reached is not known.
+    in_doubt: bool,
+}
+
+/// The notification's row comes first, as wherever else it is changed together with what hangs on it.
+fn find_sql() -> String {
+    format!(
+        "SELECT n.key, n.channel, n.address, n.attempts > 0,
+            n.lease_until IS NOT NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.notification = n.key
+                                                 AND (a.class = 'interrupted' OR a.late = 1))
+        FROM notifications n WHERE n.key = (SELECT i.key FROM ids i WHERE i.id = $1) {LOCK_FOUND}"
+    )
+}
+
+const REACHED: &str = "SELECT address FROM targets WHERE notification = $1 AND (attempts > 0 OR $2 = 1)";
+const KNOWN: &str =
+    "SELECT 1 FROM bounces WHERE notification = $1 AND address = $2 AND action = $3 AND hard >= $4 LIMIT 1";
+const RECORD: &str =
+    "INSERT INTO bounces (notification, address, action, hard, at, actor, status, diagnostic)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 const COUNT_FACTS: &str =
     "UPDATE notifications SET facts = facts + $2, audited = audited + $2 WHERE key = $1";
 
@@ -191,38 +215,31 @@ impl Op for RecordBounces {
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<BounceOutcome> {
-        let id = self.report.notification;
-        let found = tx
-            .query_opt(FIND, params![id.uuid()], |row| {
-                Ok((Key(row.int(0)?), row.opt_text(1)?, row.opt_text(2)?))
-            })
-            .await?;
-        let Some((key, channel, address)) = found else { return Ok(BounceOutcome::UnknownNotification) };
-        let mut addresses = tx.query(SENT_TO, params![key.0], |row| row.text(0)).await?;
-        addresses.extend(address);
-        let sent_to = SentTo::these(addresses);
-        let channel = channel.unwrap_or_default();
+        let Some(found) = self.find(tx).await? else { return Ok(BounceOutcome::UnknownNotification) };
+        let reached = Reached::by(tx, &found).await?;
         let (mut known, mut strangers, mut suppressed) = (0, 0, 0);
         let mut facts = Vec::new();
         for bounce in &self.report.bounces {
-            let Some(address) = sent_to.spelling_of(bounce.address.as_str()) else {
+            let Some(address) = reached.spelling_of(bounce.address.as_str()) else {
                 strangers += 1;
                 continue;
             };
             let recorded = self.recorded(bounce, address);
-            if !insert(tx, key, &recorded).await? {
+            if !insert(tx, found.key, &recorded).await? {
                 known += 1;
                 continue;
             }
             if recorded.is_hard() {
-                let made = lanes::suppress(tx, &channel, address, &recorded.reason(), self.now).await?;
+                let reason = recorded.reason();
+                let made = lanes::suppress(tx, &found.channel, address, &reason, self.now).await?;
                 suppressed += usize::from(made);
             }
-            facts.push(Fact::bounced(key, id, &recorded));
+            facts.push(Fact::bounced(found.key, self.report.notification, &recorded));
         }
         let new = facts.len();
         if new > 0 {
-            tx.execute(COUNT_FACTS, params![key.0, i64::try_from(new).unwrap_or(i64::MAX)]).await?;
+            let count = i64::try_from(new).unwrap_or(i64::MAX);
+            tx.execute(COUNT_FACTS, params![found.key.0, count]).await?;
             audit::record(tx, &facts).await?;
         }
         Ok(BounceOutcome::Recorded { new, known, strangers, suppressed })
@@ -230,6 +247,19 @@ impl Op for RecordBounces {
 }
 
 impl RecordBounces {
+    async fn find(&self, tx: &mut Tx<'_>) -> Result<Option<Found>> {
+        tx.query_opt(&find_sql(), params![self.report.notification.uuid()], |row| {
+            Ok(Found {
+                key: Key(row.int(0)?),
+                channel: row.opt_text(1)?.unwrap_or_default(),
+                address: row.opt_text(2)?,
+                tried: row.flag(3)?,
+                in_doubt: row.flag(4)?,
+            })
+        })
+        .await
+    }
+
     fn recorded(&self, bounce: &Bounce, address: &str) -> RecordedBounce {
         RecordedBounce {
             address: address.to_owned(),
@@ -242,30 +272,44 @@ impl RecordBounces {
     }
 }
 
-/// False if it stood there already.
+/// False if it, or worse, stood there already.
 async fn insert(tx: &mut Tx<'_>, key: Key, bounce: &RecordedBounce) -> Result<bool> {
+    let (action, hard) = (bounce.action.as_str(), bounce.is_hard());
+    let known = params![key.0, &bounce.address, action, hard];
+    if tx.query_opt(KNOWN, known, |_| Ok(())).await?.is_some() {
+        return Ok(false);
+    }
     let row = params![
         key.0,
         &bounce.address,
-        bounce.action.as_str(),
+        action,
+        hard,
         bounce.at,
         &bounce.actor,
         &bounce.status,
         bounce.diagnostic.as_deref(),
     ];
-    Ok(tx.execute(RECORD, row).await? == 1)
+    tx.execute(RECORD, row).await?;
+    Ok(true)
 }
 
-/// The addresses of a notification, as they were sent to.
-struct SentTo(HashMap<String, String>);
+/// The addresses that attempts reached, or may have reached, as they were sent to.
+struct Reached(HashMap<String, String>);
 
-impl SentTo {
+impl Reached {
+    async fn by(tx: &mut Tx<'_>, found: &Found) -> Result<Self> {
+        let mut addresses =
+            tx.query(REACHED, params![found.key.0, found.in_doubt], |row| row.text(0)).await?;
+        addresses.extend(found.address.clone().filter(|_| found.tried || found.in_doubt));
+        Ok(Reached::these(addresses))
+    }
+
     fn these(addresses: Vec<String>) -> Self {
         let mut spellings: HashMap<String, String> =
             addresses.iter().map(|address| (address.to_ascii_lowercase(), address.clone())).collect();
         // One that is spelt exactly so comes before one that differs in case.
         spellings.extend(addresses.into_iter().map(|address| (address.clone(), address)));
-        SentTo(spellings)
+        Reached(spellings)
     }
 
     /// The spelling under which this address was sent to; mail servers do not keep the case of the local part.

@@ -10,7 +10,6 @@ use angarium_domain::targets::TargetState;
 use angarium_domain::text::ChannelName;
 use angarium_domain::time::Timestamp;
 
-use crate::bounces::{self, FAILED_COLUMNS};
 use crate::db::dialect::LOCK_CHOSEN;
 use crate::db::{Op, Row, Tx, params};
 use crate::error::{Result, StoreError};
@@ -130,6 +129,7 @@ impl Op for TakeDue {
 pub(crate) struct Load {
     pub(crate) key: Key,
     pub(crate) generation: i64,
+    pub(crate) now: Timestamp,
 }
 
 const LOAD: &str = "SELECT c.subject, c.body, c.data, n.resolved, s.reason
@@ -137,17 +137,12 @@ const LOAD: &str = "SELECT c.subject, c.body, c.data, n.resolved, s.reason
     LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = n.address
     WHERE n.key = $1 AND n.generation = $2 AND n.lease_until IS NOT NULL";
 
-fn load_targets_sql() -> String {
-    format!(
-        "SELECT t.ordinal, t.address, t.state, t.due_at, t.error_class, t.error_detail,
-            t.budget_used, t.retry_count, s.reason, coalesce(l.waits_until, 0), {FAILED_COLUMNS}
-        FROM targets t JOIN notifications n ON n.key = t.notification
-        LEFT JOIN lanes l ON l.channel = n.channel AND l.receiver = t.receiver
-        LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = t.address {}
-        WHERE t.notification = $1 ORDER BY t.ordinal",
-        bounces::join_failed("t.notification", "t.address")
-    )
-}
+const TARGETS: &str = "SELECT t.ordinal, t.address, t.state, t.due_at, t.error_class, t.error_detail,
+        t.budget_used, t.retry_count, s.reason, coalesce(l.waits_until, 0)
+    FROM targets t JOIN notifications n ON n.key = t.notification
+    LEFT JOIN lanes l ON l.channel = n.channel AND l.receiver = t.receiver
+    LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = t.address
+    WHERE t.notification = $1 ORDER BY t.ordinal";
 
 impl Op for Load {
     type Output = Option<Payload>;
@@ -168,14 +163,17 @@ impl Op for Load {
         let Some((mut payload, resolved)) = found else { return Ok(None) };
         if resolved {
             payload.targets = targets_of(tx, self.key).await?;
+            for target in &mut payload.targets {
+                target.waits_until = lanes::credible(target.waits_until, self.now);
+            }
         }
         Ok(Some(payload))
     }
 }
 
-/// The members of a notification's list, in order.
+/// The members of a notification's list, in order, without what came back from them.
 pub(crate) async fn targets_of(tx: &mut Tx<'_>, key: Key) -> Result<Vec<Target>> {
-    tx.query(&load_targets_sql(), params![key.0], |row| {
+    tx.query(TARGETS, params![key.0], |row| {
         let error = error_at(row, 4)?;
         let state = match (row.text(2)?.as_str(), error) {
             ("accepted", _) => TargetState::Accepted,
@@ -189,7 +187,7 @@ pub(crate) async fn targets_of(tx: &mut Tx<'_>, key: Key) -> Result<Vec<Target>>
             state,
             progress,
             suppressed: row.opt_text(8)?,
-            bounced: bounces::failed_at(row, 10)?,
+            bounced: None,
             waits_until: row.time(9)?,
         })
     })
@@ -210,8 +208,8 @@ pub(crate) struct Resolve {
 const RESOLVE: &str = "UPDATE notifications SET resolved = 1, kind = $3, channel = $4, lane = $5
     WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL AND resolved = 0";
 const INSERT_TARGET: &str =
-    "INSERT INTO targets (notification, ordinal, address, receiver, state, due_at, budget_used, retry_count)
-    VALUES ($1, $2, $3, $4, 'waiting', $5, 0, 0)";
+    "INSERT INTO targets (notification, ordinal, address, receiver, state, due_at, attempts, budget_used, retry_count)
+    VALUES ($1, $2, $3, $4, 'waiting', $5, 0, 0, 0)";
 
 impl Op for Resolve {
     type Output = bool;

@@ -1,5 +1,8 @@
 //! Lanes: who waits, who is left alone, and until when. Their state stands in the database, so that all nodes
 //! agree on it.
+//!
+//! A list has two lanes: one for first attempts, one for all that follow. However many of its notifications wait for a
+//! member that is dead, they share out among themselves, and a new one need not go through them.
 
 use angarium_domain::disposition::Scope;
 use angarium_domain::outcome::RETRY_AFTER_BOUNDS;
@@ -7,8 +10,8 @@ use angarium_domain::text::ChannelName;
 use angarium_domain::time::Timestamp;
 
 use crate::db::{Op, Tx, params};
-use crate::error::Result;
-use crate::types::{LaneKey, LaneName, ScopeChange, ScopedLane, WaitingLane};
+use crate::error::{Result, StoreError};
+use crate::types::{Key, LaneKey, LaneName, ScopeChange, ScopedLane, WaitingLane};
 
 const INSERT_LANE: &str = "INSERT INTO lanes (channel, receiver, waits_until) VALUES ($1, $2, 0) ON CONFLICT (channel, receiver) DO NOTHING";
 const LANE_KEY: &str = "SELECT key FROM lanes WHERE channel = $1 AND receiver = $2";
@@ -21,7 +24,7 @@ pub(crate) async fn ensure(tx: &mut Tx<'_>, name: &LaneName) -> Result<LaneKey> 
     }
     tx.execute(INSERT_LANE, names).await?;
     let key = tx.query_opt(LANE_KEY, names, |row| row.int(0)).await?;
-    key.map(LaneKey).ok_or_else(|| crate::StoreError::Statement("a lane was lost".into()))
+    key.map(LaneKey).ok_or_else(|| StoreError::Statement("a lane was lost".into()))
 }
 
 /// SQL that says whether a wait is over at a moment. One that ends later than any wait can was set by a clock
@@ -32,6 +35,11 @@ pub(crate) fn is_over(waits_until: &str, now: &str) -> String {
 
 /// A day: the longest that a receiver's wish to wait is honoured.
 const LONGEST_WAIT_MICROS: i64 = RETRY_AFTER_BOUNDS.1.as_micros() as i64;
+
+/// The same for a wait that was read: one that was set by a clock that ran ahead is none.
+pub(crate) fn credible(waits_until: Timestamp, now: Timestamp) -> Timestamp {
+    if waits_until.since(now) > RETRY_AFTER_BOUNDS.1 { Timestamp::EPOCH } else { waits_until }
+}
 
 /// Every lane that has rows waiting, with the time of the first one.
 pub(crate) struct WaitingLanes {
@@ -56,14 +64,12 @@ impl Op for WaitingLanes {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<WaitingLane>> {
         tx.query(WAITING_LANES, &[], |row| {
-            let credible = |until: Timestamp| {
-                if until.since(self.now) > RETRY_AFTER_BOUNDS.1 { Timestamp::EPOCH } else { until }
-            };
+            let wait = |column| Ok::<_, StoreError>(credible(row.time(column)?, self.now));
             Ok(WaitingLane {
                 lane: LaneKey(row.int(0)?),
                 name: LaneName { channel: row.text(1)?, receiver: row.text(2)? },
                 due: row.time(6)?,
-                waits_until: credible(row.time(3)?).max(credible(row.time(4)?)),
+                waits_until: wait(3)?.max(wait(4)?),
                 suspended: row.flag(5)?,
             })
         })
@@ -153,34 +159,72 @@ impl Op for ChannelStates {
     }
 }
 
-/// Lets a channel send again; false if nothing stood in its way. What its receivers asked for goes on to hold.
-pub(crate) struct ReopenChannel {
+/// Lets go of some of what was held back because the channel was broken: it need not wait out the time that was set
+/// then. One step of several, so that the writer is not held up by a channel that held a hundred thousand.
+pub(crate) struct LetGo {
     pub(crate) channel: ChannelName,
     pub(crate) now: Timestamp,
+    /// Where the step before came to.
+    pub(crate) after: Key,
+    /// At most so many live rows, of whatever channel, are looked at.
+    pub(crate) rows: usize,
 }
 
-const REOPEN: &str = "DELETE FROM channel_states WHERE channel = $1";
-/// What was held back because the channel was broken need not wait out the time that was set then.
-const DUE_TARGETS: &str = "UPDATE targets SET due_at = $2
-    WHERE state = 'waiting' AND error_class = 'permanent_config' AND due_at > $2
-      AND notification IN (SELECT n.key FROM notifications n JOIN lanes l ON l.key = n.lane
-                           WHERE l.channel = $1 AND n.due_at > $2 AND n.lease_until IS NULL)";
+const LAST_OF_STEP: &str = "SELECT max(step.key) FROM
+    (SELECT key FROM notifications WHERE due_at IS NOT NULL AND key > $1 ORDER BY key LIMIT $2) step";
+/// The plus keeps the search to the step's keys: by lane it would go through all that the channel has, each time.
 const DUE_AGAIN: &str = "UPDATE notifications SET due_at = $2
-    WHERE due_at > $2 AND lease_until IS NULL AND lane IN (SELECT key FROM lanes WHERE channel = $1)
+    WHERE key > $3 AND key <= $4 AND due_at > $2 AND lease_until IS NULL
+      AND +lane IN (SELECT key FROM lanes WHERE channel = $1)
       AND (error_class = 'permanent_config'
            OR EXISTS (SELECT 1 FROM targets t WHERE t.notification = notifications.key AND t.state = 'waiting'
-                      AND t.error_class = 'permanent_config' AND t.due_at <= $2))";
+                      AND t.error_class = 'permanent_config'))";
+/// Of a row that is due already, members may be held back too.
+const DUE_TARGETS: &str = "UPDATE targets SET due_at = $2
+    WHERE state = 'waiting' AND error_class = 'permanent_config' AND due_at > $2
+      AND notification IN (SELECT n.key FROM notifications n
+                           WHERE n.key > $3 AND n.key <= $4 AND n.due_at IS NOT NULL AND n.lease_until IS NULL
+                             AND n.resolved = 1 AND +n.lane IN (SELECT key FROM lanes WHERE channel = $1))";
+
+impl Op for LetGo {
+    /// Where this step came to; none if nothing is left.
+    type Output = Option<Key>;
+
+    fn weight(&self) -> usize {
+        self.rows
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<Key>> {
+        let rows = i64::try_from(self.rows).unwrap_or(i64::MAX);
+        let last = tx.query_opt(LAST_OF_STEP, params![self.after.0, rows], |row| row.opt_int(0)).await?;
+        let Some(last) = last.flatten() else { return Ok(None) };
+        let held = params![self.channel.as_str(), self.now, self.after.0, last];
+        tx.execute(DUE_AGAIN, held).await?;
+        tx.execute(DUE_TARGETS, held).await?;
+        Ok(Some(Key(last)))
+    }
+}
+
+/// Whether anything stands in the way of a channel.
+pub(crate) struct IsHeldUp(pub(crate) ChannelName);
+
+impl Op for IsHeldUp {
+    type Output = bool;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        const FIND: &str = "SELECT 1 FROM channel_states WHERE channel = $1";
+        Ok(tx.query_opt(FIND, params![self.0.as_str()], |_| Ok(())).await?.is_some())
+    }
+}
+
+/// Lets a channel send again; false if nothing stood in its way. What its receivers asked for goes on to hold.
+pub(crate) struct ReopenChannel(pub(crate) ChannelName);
 
 impl Op for ReopenChannel {
     type Output = bool;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        let channel = self.channel.as_str();
-        if tx.execute(REOPEN, params![channel]).await? == 0 {
-            return Ok(false);
-        }
-        tx.execute(DUE_TARGETS, params![channel, self.now]).await?;
-        tx.execute(DUE_AGAIN, params![channel, self.now]).await?;
-        Ok(true)
+        const REOPEN: &str = "DELETE FROM channel_states WHERE channel = $1";
+        Ok(tx.execute(REOPEN, params![self.0.as_str()]).await? == 1)
     }
 }

@@ -50,6 +50,9 @@ const WAITING_BYTES: usize = 256 * 1024 * 1024;
 /// Lanes whose keys are remembered; beyond this they are looked up again.
 const REMEMBERED_LANES: usize = 100_000;
 
+/// Rows that are looked at in one step of reopening a channel.
+const ROWS_LET_GO: usize = 5_000;
+
 /// The database, open.
 pub struct Store {
     db: Sqlite,
@@ -187,9 +190,9 @@ impl Store {
         self.db.write_patiently(claim::TakeDue { quotas, node: node.to_owned(), now, lease }).await
     }
 
-    /// What is to be sent under this claim; none if the claim no longer stands.
-    pub async fn load(&self, claim: &Claim) -> Result<Option<Payload>> {
-        self.db.read_for_dispatch(claim::Load { key: claim.key, generation: claim.generation }).await
+    /// What is to be sent under this claim at `now`; none if the claim no longer stands.
+    pub async fn load(&self, claim: &Claim, now: Timestamp) -> Result<Option<Payload>> {
+        self.db.read_for_dispatch(claim::Load { key: claim.key, generation: claim.generation, now }).await
     }
 
     /// Writes down the members of the claim's list, and the channel that the list has now. Says whether the
@@ -204,7 +207,7 @@ impl Store {
     ) -> Result<bool> {
         let (key, generation) = (claim.key, claim.generation);
         let list = claim.list.as_deref().unwrap_or_default();
-        let lane = LaneName::of_list(channel.as_str(), list);
+        let lane = LaneName::of_tried_list(channel.as_str(), list);
         self.db
             .write_patiently(claim::Resolve { key, generation, kind: kind.as_str(), lane, members, now })
             .await
@@ -241,10 +244,16 @@ impl Store {
         self.db.write_patiently(settle::Settle { items }).await
     }
 
-    /// Writes how some addresses of a list fared.
+    /// Writes how some addresses of a list fared that were sent to.
     pub async fn settle_targets(&self, claim: &Claim, results: Vec<TargetResult>) -> Result<()> {
-        let (key, generation) = (claim.key, claim.generation);
-        self.db.write_patiently(settle::SettleTargets { key, generation, results }).await
+        let (key, generation, tried) = (claim.key, claim.generation, true);
+        self.db.write_patiently(settle::SettleTargets { key, generation, results, tried }).await
+    }
+
+    /// Writes what became of some addresses of a list without a try.
+    pub async fn settle_untried(&self, claim: &Claim, results: Vec<TargetResult>) -> Result<()> {
+        let (key, generation, tried) = (claim.key, claim.generation, false);
+        self.db.write_patiently(settle::SettleTargets { key, generation, results, tried }).await
     }
 
     /// Does what an operator asks, and records it, in one commit.
@@ -324,9 +333,18 @@ impl Store {
     }
 
     /// Lets a channel send again at once, with what was held back while it was broken; false if it was neither
-    /// suspended nor waiting. The waits of single receivers on it stay.
+    /// suspended nor waiting. The waits of single receivers on it stay. Done in steps, the channel itself last: if one
+    /// fails, the channel is as it was, and asking again goes on.
     pub async fn reopen_channel(&self, channel: &ChannelName, now: Timestamp) -> Result<bool> {
-        self.db.write(lanes::ReopenChannel { channel: channel.clone(), now }).await
+        if !self.db.read(lanes::IsHeldUp(channel.clone())).await? {
+            return Ok(false);
+        }
+        let mut after = Key(0);
+        let step = |after| lanes::LetGo { channel: channel.clone(), now, after, rows: ROWS_LET_GO };
+        while let Some(last) = self.db.write(step(after)).await? {
+            after = last;
+        }
+        self.db.write(lanes::ReopenChannel(channel.clone())).await
     }
 
     /// Stores a key; false if its name is taken.

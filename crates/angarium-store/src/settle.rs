@@ -107,7 +107,7 @@ async fn record_change(tx: &mut Tx<'_>, item: &Settlement, facts: &mut Vec<Fact>
     let Some(at) = item.state.completed_at() else { return Ok(Timestamp::EPOCH) };
     let action = match item.state.status() {
         Status::Parked => "give up",
-        // Every address of a list had been settled before the last process ended.
+        // The last members of a list had been settled before the last process ended, or were given up untried.
         Status::Delivered => "conclude",
         _ => "skip",
     };
@@ -237,11 +237,14 @@ pub(crate) struct SettleTargets {
     pub(crate) key: Key,
     pub(crate) generation: i64,
     pub(crate) results: Vec<TargetResult>,
+    /// They were sent to.
+    pub(crate) tried: bool,
 }
 
 /// A success counts however late it comes; a failure only under the claim that is still good.
 const SETTLE_TARGET: &str = "UPDATE targets SET state = $3, due_at = $4, budget_used = $5, retry_count = $6,
-        error_class = $7, error_detail = $8, provider_message_id = coalesce($9, provider_message_id)
+        error_class = $7, error_detail = $8, provider_message_id = coalesce($9, provider_message_id),
+        attempts = attempts + $11
     WHERE notification = $1 AND ordinal = $2 AND state <> 'accepted'
       AND ($3 = 'accepted' OR EXISTS (SELECT 1 FROM notifications n
                                       WHERE n.key = $1 AND n.generation = $10 AND n.lease_until IS NOT NULL))";
@@ -267,6 +270,7 @@ impl Op for SettleTargets {
                 error.map(|error| error.detail.as_str()),
                 result.provider_message_id.as_deref(),
                 self.generation,
+                self.tried,
             ];
             tx.execute(SETTLE_TARGET, row).await?;
         }

@@ -24,14 +24,21 @@ pub struct LaneKey(pub(crate) i64);
 pub struct LaneName {
     /// The channel's name; empty while it is not known (an unknown list).
     pub channel: String,
-    /// The receiver: of a webhook its host and port, of a list `list:` and its name.
+    /// The receiver: of a webhook its host and port, of a list `list:`, or once it was tried
+    /// `list again:`, and its name.
     pub receiver: String,
 }
 
 impl LaneName {
-    /// The lane of a list: its members are sent to one after another, so that it is one receiver here.
+    /// The lane of a list, for first attempts: whoever its members are, it is one receiver here.
     pub(crate) fn of_list(channel: &str, list: &str) -> Self {
         LaneName { channel: channel.to_owned(), receiver: format!("list:{list}") }
+    }
+
+    /// The lane of a list's notifications once their members are written down, so that those that wait for a dead
+    /// member do not stand before new ones.
+    pub(crate) fn of_tried_list(channel: &str, list: &str) -> Self {
+        LaneName { channel: channel.to_owned(), receiver: format!("list again:{list}") }
     }
 }
 

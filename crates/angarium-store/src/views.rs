@@ -5,14 +5,15 @@ use angarium_domain::id::NotificationId;
 use angarium_domain::limits::ERROR_CHARS;
 use angarium_domain::outcome::{FailureClass, LastError};
 use angarium_domain::state::Status;
+use angarium_domain::targets::TargetState;
 use angarium_domain::text::one_line;
 use angarium_domain::time::Timestamp;
 
-use crate::bounces::{self, FAILED_COLUMNS};
+use crate::bounces;
 use crate::claim::{error_at, targets_of};
 use crate::db::{Op, Row, Tx, Value, params};
 use crate::error::Result;
-use crate::types::{AttemptRecord, AttemptView, Filter, Key, Listing, View};
+use crate::types::{AttemptRecord, AttemptView, Filter, Key, Listing, Target, View};
 
 fn view_sql(of_key: &str) -> String {
     format!(
@@ -20,10 +21,9 @@ fn view_sql(of_key: &str) -> String {
             c.subject, c.body, c.data, n.retry_count, n.error_class, n.error_detail, n.skip_reason,
             n.provider_message_id, n.site, n.instance, n.script, n.node, n.enqueued_at, n.created_at,
             n.last_attempt_at, n.due_at, n.delivered_at, n.completed_at, n.lease_until IS NOT NULL,
-            n.resolved, {FAILED_COLUMNS}
-        FROM notifications n JOIN contents c ON c.key = n.key {}
-        WHERE n.key = {of_key}",
-        bounces::join_failed("n.key", "n.address")
+            n.resolved
+        FROM notifications n JOIN contents c ON c.key = n.key
+        WHERE n.key = {of_key}"
     )
 }
 
@@ -42,7 +42,7 @@ fn view_row(row: &Row<'_>) -> Result<(View, bool)> {
         data: row.opt_text(10)?,
         retry_count: row.count(11)?,
         last_error: error_at(row, 12)?,
-        bounced: bounces::failed_at(row, 28)?,
+        bounced: None,
         skip_reason: row.opt_text(14)?,
         targets: Vec::new(),
         provider_message_id: row.opt_text(15)?,
@@ -63,6 +63,11 @@ fn view_row(row: &Row<'_>) -> Result<(View, bool)> {
 async fn complete(tx: &mut Tx<'_>, view: &mut View, resolved: bool) -> Result<()> {
     if resolved {
         view.targets = targets_of(tx, view.key).await?;
+    }
+    let failures = bounces::failures(tx, view.key).await?;
+    view.bounced = view.address.as_ref().and_then(|address| failures.get(address).cloned());
+    for target in &mut view.targets {
+        target.bounced = failures.get(&target.address).cloned();
     }
     let own = view.address.as_ref().zip(view.bounced.as_ref());
     let members = view.targets.iter().filter_map(|target| Some((&target.address, target.bounced.as_ref()?)));
@@ -104,6 +109,9 @@ const KEYS: &str = "SELECT n.key FROM notifications n JOIN contents c ON c.key =
 
 /// A page ends early once its texts have this many bytes, so that it cannot fill the memory.
 const LISTING_BYTES: usize = 8 * 1024 * 1024;
+
+/// What a member of a list takes beside its texts, roughly.
+const TARGET_BYTES: usize = 256;
 
 /// Notifications that match, the newest first.
 pub(crate) struct List {
@@ -175,11 +183,27 @@ impl Op for List {
                 continue;
             };
             complete(tx, &mut view, resolved).await?;
-            bytes += view.subject.len() + view.body.len() + view.data.as_ref().map_or(0, String::len);
+            bytes += text_bytes(&view);
             page.items.push(view);
         }
         Ok(page)
     }
+}
+
+/// How many bytes of text a row brings into a page, with what its list's members take beside theirs.
+fn text_bytes(view: &View) -> usize {
+    let long = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let of_target = |target: &Target| {
+        let error = match &target.state {
+            TargetState::Waiting { error, .. } => error.as_ref(),
+            TargetState::Accepted => None,
+            TargetState::Refused(error) => Some(error),
+        };
+        let texts = long(&target.suppressed) + long(&target.bounced) + target.address.len();
+        TARGET_BYTES + texts + error.map_or(0, |error| error.detail.len())
+    };
+    let targets: usize = view.targets.iter().map(of_target).sum();
+    view.subject.len() + view.body.len() + long(&view.data) + targets
 }
 
 /// The least key that a row accepted at `time` can have.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use angarium_domain::address::Address;
-use angarium_domain::disposition::{Next, Scope, decide};
+use angarium_domain::disposition::{Next, Progress, Scope, decide};
 use angarium_domain::outcome::{Failure, FailureClass, LastError, Outcome};
 use angarium_domain::state::{Refused, State};
 use angarium_domain::targets::{RollUp, TargetState, roll_up};
@@ -16,8 +16,8 @@ use super::groups::{Ended, Group};
 use crate::delivery::{Context, Stop, Way, park, record, suppressed};
 use crate::settler::until_written;
 
-/// How long a member waits at least and at most for the attempt that is at its receiver. Such an attempt lasts no
-/// longer than the channel's timeout.
+/// How long a member that is put off waits at least and at most: about as long as the attempt that is at its receiver
+/// may last, which is the channel's timeout.
 const POSTPONED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(20));
 
 /// What one attempt at a list has led to so far.
@@ -25,7 +25,8 @@ const POSTPONED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_
 pub(super) struct Round {
     /// Groups that were sent to.
     pub(super) sent: usize,
-    postponed: Vec<TargetResult>,
+    /// What became of members without a try, not written yet.
+    untried: Vec<TargetResult>,
     scopes: Vec<ScopeChange>,
     /// Until when the whole channel is left alone.
     channel_waits: Option<Timestamp>,
@@ -34,7 +35,7 @@ pub(super) struct Round {
     told: Vec<serde_json::Value>,
     accepted: usize,
     slow: usize,
-    /// Members that failed and are tried again by policy.
+    /// Members that failed, themselves or through their receiver, and are tried again by policy.
     retried: usize,
     first_failure: Option<Failure>,
     provider_message_id: Option<String>,
@@ -42,42 +43,50 @@ pub(super) struct Round {
 
 impl Round {
     /// Members that want no more messages are refused without a try.
-    pub(super) async fn refuse_suppressed(
-        &mut self,
-        context: &Context,
-        claim: &Claim,
-        targets: &mut [Target],
-    ) {
-        let mut results = Vec::new();
+    pub(super) fn refuse_suppressed(&mut self, targets: &mut [Target]) {
         for target in targets.iter_mut().filter(|target| matches!(target.state, TargetState::Waiting { .. }))
         {
             let Some(reason) = &target.suppressed else { continue };
             let failure = Failure::new(FailureClass::PermanentRecipient, suppressed(reason));
             target.state = TargetState::Refused(failure.as_last_error());
-            results.push(result_of(target, None));
+            self.untried.push(result_of(target, None));
             self.tell(target, &Outcome::Failed(failure));
         }
-        write(context, claim, results).await;
     }
 
-    /// Members behind a receiver that another attempt probes wait for a while, as if they were not due yet: no
-    /// try, no retry, no budget.
-    pub(super) fn postpone(&mut self, way: &Way, targets: &mut [Target], group: &Group, now: Timestamp) {
-        let until = now.plus(way.settings.timeout.clamp(POSTPONED.0, POSTPONED.1));
+    /// Members behind a receiver that another attempt probes wait for a while, without a try. That is free as long as
+    /// nothing is known of the probe; but if the receiver failed since they were put off the last time, that failure
+    /// is theirs too. Otherwise they would wait for ever, and more of them with each notification.
+    pub(super) fn postpone(&mut self, context: &Context, way: &Way, targets: &mut [Target], group: &Group) {
+        let now = context.clock.now();
+        let wait = way.settings.timeout.clamp(POSTPONED.0, POSTPONED.1);
         for place in &group.places {
             let Some(target) = targets.get_mut(*place) else { continue };
-            let TargetState::Waiting { due, error } = &mut target.state else { continue };
-            *due = until;
-            error.get_or_insert_with(|| LastError {
-                class: FailureClass::Transient,
-                detail: "the receiver has trouble; another attempt is at it".to_owned(),
-            });
-            self.postponed.push(result_of(target, None));
+            let TargetState::Waiting { due, error } = target.state.clone() else { continue };
+            // The first time is kept as a retry that cost nothing; so it is known from then on. That it was put off
+            // one wait before it was due is not kept; where the policy made that longer, its end is looked at.
+            let put_off_before = target.progress.retry_count > target.progress.budget_used;
+            let put_off_at = due.minus(wait);
+            let (next, error) = if !put_off_before {
+                (Next::Retry { due: now.plus(wait), charged: false }, error.or_else(|| Some(trouble(false))))
+            } else if context.receivers.failed_since(&group.receiver, put_off_at) {
+                (failed_meanwhile(context, way, target.progress, now.plus(wait)), Some(trouble(true)))
+            } else {
+                (Next::Again { due: now.plus(wait) }, error)
+            };
+            self.retried += usize::from(matches!(next, Next::Retry { charged: true, .. }));
+            target.progress = target.progress.after(&next, None);
+            target.state = TargetState::after(&next, error);
+            self.untried.push(result_of(target, None));
         }
     }
 
-    pub(super) async fn write_postponed(&mut self, context: &Context, claim: &Claim) {
-        write(context, claim, std::mem::take(&mut self.postponed)).await;
+    /// Writes what became of members without a try.
+    pub(super) async fn write_untried(&mut self, context: &Context, claim: &Claim) {
+        let results = std::mem::take(&mut self.untried);
+        if !results.is_empty() {
+            until_written(|| context.store.settle_untried(claim, results.clone())).await;
+        }
     }
 
     /// Decides what follows for each member of a group that was sent to, and writes it.
@@ -225,6 +234,26 @@ impl Round {
             RollUp::Parked(error) => state.park(now, error),
         }
     }
+}
+
+/// What follows for a member whose receiver failed another attempt: what would follow if that had been its own, but
+/// nothing before `least`.
+fn failed_meanwhile(context: &Context, way: &Way, progress: Progress, least: Timestamp) -> Next {
+    let failure = Failure::new(FailureClass::Transient, trouble(true).detail);
+    let now = context.clock.now();
+    match decide(&Outcome::Failed(failure), progress, &way.rules(), now, context.chance.as_ref()).next {
+        Next::Retry { due, charged } => Next::Retry { due: due.max(least), charged },
+        next => next,
+    }
+}
+
+/// Why a member was put off; `failed` if the receiver is known to have failed since it was put off before.
+fn trouble(failed: bool) -> LastError {
+    let detail = match failed {
+        false => "the receiver has trouble and is tried for one member at a time",
+        true => "the receiver has trouble; another attempt failed meanwhile",
+    };
+    LastError { class: FailureClass::Transient, detail: detail.to_owned() }
 }
 
 /// Writes how members fared, however often that has to be tried.

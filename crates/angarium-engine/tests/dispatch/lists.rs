@@ -195,7 +195,7 @@ async fn a_dead_member_slows_no_later_notification() {
         for name in &later {
             let row = until_postponed(name).await;
             assert_eq!((row.status, row.retry_count, accepted(&row)), (Status::Pending, 0, 2));
-            assert!(row.last_error.unwrap().detail.contains("another attempt is at it"));
+            assert!(row.last_error.unwrap().detail.contains("tried for one member at a time"));
             assert_eq!(row.targets[0].progress.budget_used, 0);
             assert_eq!(world.attempts(name).await.len(), 1, "to wait is no attempt");
         }
@@ -212,17 +212,24 @@ async fn a_dead_member_slows_no_later_notification() {
     assert_eq!(times, [4 + 21, 1 + 21, 1 + 21], "each once");
 }
 
-/// OB-09: a receiver that has trouble is probed for one member at a time, of whatever list.
+/// Makes a receiver known to have trouble.
+async fn in_trouble(world: &World, host: &'static str) {
+    world.adapter.outcomes(host, std::iter::repeat_n(fail(FailureClass::Transient), 3));
+    for n in 0..3 {
+        let name = format!("trouble of {host} {n}");
+        world.hand_in(&name, host).await;
+        world.until(&name, Status::Retrying).await;
+        world.act(&name, Action::Cancel).await;
+    }
+}
+
+/// OB-09: a receiver that has trouble is probed for one member at a time, of whatever list. Once the probe succeeds,
+/// the others in its own notification follow at once.
 #[tokio::test]
 async fn a_dead_receiver_is_probed_for_one_member() {
     let lists = vec![("ops", vec!["dead/1", "dead/2", "a"]), ("night", vec!["dead/3", "b"])];
     let world = World::new(Setup { channel: patient(), lists, ..Setup::default() }).await;
-    world.adapter.outcomes("dead", std::iter::repeat_n(fail(FailureClass::Transient), 3));
-    for name in ["early 1", "early 2", "early 3"] {
-        world.hand_in(name, "dead").await;
-        world.until(name, Status::Retrying).await;
-        world.act(name, Action::Cancel).await;
-    }
+    in_trouble(&world, "dead").await;
     for member in ["dead/1", "dead/2", "dead/3"] {
         world.adapter.close(member);
     }
@@ -234,12 +241,112 @@ async fn a_dead_receiver_is_probed_for_one_member() {
     for member in ["dead/1", "dead/2", "dead/3"] {
         world.adapter.open(member);
     }
-    world.until_it("first", |row| accepted(row) == 2 && !row.in_flight).await;
+    world.until("first", Status::Delivered).await;
+    assert_eq!(world.attempts("first").await.len(), 1);
     world.advance(20);
-    for name in ["first", "second"] {
+    world.until("second", Status::Delivered).await;
+    assert_eq!(["dead/1", "dead/2", "dead/3"].map(|member| world.adapter.sent_to(member)), [1, 1, 1]);
+}
+
+/// Once the probe fails, the others in its own notification are put off without a try, and at no cost.
+#[tokio::test]
+async fn a_probe_that_fails_speaks_for_its_neighbours() {
+    let world = World::new(Setup { channel: patient(), ..ops(vec!["dead/1", "dead/2", "a"]) }).await;
+    in_trouble(&world, "dead").await;
+    world.adapter.outcomes("dead/1", [fail(FailureClass::Transient)]);
+    world.accept("alarm", list("ops")).await;
+    let row = world.until("alarm", Status::Retrying).await;
+    let budget: Vec<_> = row.targets.iter().map(|target| target.progress.budget_used).collect();
+    assert_eq!((budget, accepted(&row)), (vec![1, 0, 0], 1));
+    assert_eq!((world.adapter.sent_to("dead/1"), world.adapter.sent_to("dead/2")), (1, 0));
+    world.advance(10);
+    world.until_it("alarm", |row| accepted(row) == 2 && !row.in_flight).await;
+    world.advance(10);
+    world.until("alarm", Status::Delivered).await;
+}
+
+/// Where some addresses of a receiver fail and others work, those that work are not put off until they are given up.
+#[tokio::test]
+async fn addresses_that_fail_do_not_speak_for_those_that_work() {
+    let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
+    let world =
+        World::new(Setup { channel, ..ops(vec!["gw/1", "gw/2", "gw/3", "gw/4", "gw/5", "gw/6"]) }).await;
+    for member in ["gw/1", "gw/2", "gw/3"] {
+        world.adapter.outcomes(member, std::iter::repeat_n(fail(FailureClass::Transient), 9));
+    }
+    world.accept("alarm", list("ops")).await;
+    world.until_it("alarm", |row| row.retry_count == 1 && !row.in_flight).await;
+    assert_eq!(world.adapter.sent(), ["gw/1", "gw/2", "gw/3"]);
+    world.advance(20);
+    let row = world.until_it("alarm", |row| row.retry_count == 2 && !row.in_flight).await;
+    assert_eq!(accepted(&row), 3);
+}
+
+/// OB-09, OB-13: a member that stays dead is given up when the policy is used up, also in notifications that never get
+/// to try it because another is at it each time; so their number stays bounded. To be put off for the first time costs
+/// nothing, nor does it while the receiver has not failed again.
+#[tokio::test]
+async fn a_member_that_stays_dead_is_given_up() {
+    let world = World::new(ops(vec!["dead", "a"])).await;
+    in_trouble(&world, "dead").await;
+    world.adapter.outcomes("dead", std::iter::repeat_n(fail(FailureClass::Transient), 9));
+    world.adapter.close("dead");
+    world.accept("probe 0", list("ops")).await;
+    world.adapter.begun(3 + 2).await;
+    world.accept("alarm", list("ops")).await;
+    let put_off = async |costs: u32| {
+        let due = world.clock.now().plus(Duration::from_secs(20));
+        let row = world.until_it("alarm", |row| row.next_attempt_at == Some(due) && !row.in_flight).await;
+        assert_eq!((row.retry_count, row.targets[0].progress.budget_used), (costs, costs));
+        assert_eq!(row.status, if costs == 0 { Status::Pending } else { Status::Retrying });
+        let detail = row.last_error.unwrap().detail;
+        assert_eq!(detail.contains("another attempt failed meanwhile"), costs > 0, "{detail}");
+    };
+    put_off(0).await;
+    world.advance(20);
+    put_off(0).await;
+    // The probe fails, and another one is at the receiver when the alarm is due.
+    let next_probe = async |n: usize| {
+        world.advance(1);
+        world.adapter.let_go("dead");
+        let before = format!("probe {}", n - 1);
+        world.until_it(&before, |row| row.retry_count == 1 && !row.in_flight).await;
+        world.act(&before, Action::Cancel).await;
+        world.accept(&format!("probe {n}"), list("ops")).await;
+        world.wake.now();
+        world.adapter.begun(3 + 2 + 1 + 2 * n).await;
+        world.advance(19);
+    };
+    next_probe(1).await;
+    put_off(1).await;
+    next_probe(2).await;
+    put_off(2).await;
+    next_probe(3).await;
+    let row = world.until("alarm", Status::Delivered).await;
+    let detail = row.last_error.as_ref().unwrap().detail.as_str();
+    assert!(detail.contains("dead.example/: the receiver has trouble"), "{detail}");
+    assert_eq!((accepted(&row), world.attempts("alarm").await.len()), (1, 1), "to wait is no attempt");
+    assert_eq!(world.adapter.sent_to("dead"), 3 + 4, "none of them was the alarm's");
+}
+
+/// However many notifications wait for members that are dead, a new one does not queue behind them.
+#[tokio::test]
+async fn later_attempts_stand_in_nobodys_way() {
+    let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
+    let world = World::new(Setup { channel, ..ops(vec!["dead", "a"]) }).await;
+    world.adapter.outcomes("dead", [fail(FailureClass::Transient)]);
+    world.accept("old", list("ops")).await;
+    world.until("old", Status::Retrying).await;
+    world.adapter.close("dead");
+    world.advance(10);
+    world.adapter.begun(2 + 1).await;
+    world.accept("new", list("ops")).await;
+    world.wake.now();
+    world.until_it("new", |row| accepted(row) == 1).await;
+    world.adapter.open("dead");
+    for name in ["old", "new"] {
         world.until(name, Status::Delivered).await;
     }
-    assert_eq!(["dead/1", "dead/2", "dead/3"].map(|member| world.adapter.sent_to(member)), [1, 1, 1]);
 }
 
 /// OB-09: however many members are dead, they hold up one notification of the list at a time.
@@ -339,6 +446,20 @@ async fn one_exchange_carries_members_that_fail_too() {
         world.until(name, Status::Delivered).await;
     }
     assert_eq!(world.adapter.exchanges()[4..], [vec!["busy", "a"], vec!["busy", "a"]]);
+}
+
+/// OB-11: however often each failed, the members of one exchange keep the list's order.
+#[tokio::test]
+async fn one_exchange_keeps_the_order_of_the_list() {
+    let world = World::new(ops_in_one_exchange(vec!["busy", "limited"])).await;
+    world.adapter.outcomes("busy", [fail(FailureClass::Transient)]);
+    world.adapter.outcomes("limited", [fail(FailureClass::RateLimited)]);
+    world.accept("alarm", list("ops")).await;
+    let row = world.until("alarm", Status::Retrying).await;
+    assert_eq!([0, 1].map(|place| row.targets[place].progress.budget_used), [1, 0]);
+    world.advance(10);
+    world.until("alarm", Status::Delivered).await;
+    assert_eq!(world.adapter.exchanges(), [vec!["busy", "limited"], vec!["busy", "limited"]]);
 }
 
 /// However many members of one exchange ask for the channel to be left alone, that is written once.

@@ -113,16 +113,22 @@ async fn a_disabled_channel_parks() {
     assert!(world.adapter.sent().is_empty() && world.attempts("alarm").await.is_empty());
 }
 
-/// DD-07: an adapter that panics becomes a failed attempt, and the work goes on.
+/// DD-07: an adapter that panics, wherever, becomes a failed attempt, and the work goes on.
 #[tokio::test]
 async fn a_panic_is_our_own_failure() {
-    let world = World::new(Setup::default()).await;
-    world.adapter.script("a", [Act::Panic]);
-    world.hand_in("alarm", "a").await;
-    let row = world.until("alarm", Status::Retrying).await;
-    let error = row.last_error.unwrap();
-    assert_eq!(error.class, FailureClass::Internal);
-    assert!(error.detail.contains("adapter_threw"));
+    let world = World::new(Setup { lists: vec![("ops", vec!["c", "d"])], ..Setup::default() }).await;
+    for (address, act) in [("a", Act::Panic), ("b", Act::PanicEarly), ("d", Act::PanicEarly)] {
+        world.adapter.script(address, [act]);
+    }
+    world.hand_in("late", "a").await;
+    world.hand_in("early", "b").await;
+    world.accept("in a list", list("ops")).await;
+    for name in ["late", "early", "in a list"] {
+        let row = world.until(name, Status::Retrying).await;
+        let error = row.last_error.unwrap();
+        assert_eq!((error.class, row.retry_count), (FailureClass::Internal, 1), "{name}");
+        assert!(error.detail.contains("adapter_threw"), "{name}: {}", error.detail);
+    }
     world.looked("goes on").await;
 }
 

@@ -41,6 +41,8 @@ pub(crate) fn ok() -> Outcome {
 pub(crate) enum Act {
     Report(Outcome),
     Panic,
+    /// Panics when it is asked how long it may take.
+    PanicEarly,
 }
 
 /// An adapter that follows a script for each address; without one, it delivers.
@@ -92,6 +94,12 @@ impl Scripted {
         self.gates.lock().unwrap()[&url(address)].add_permits(Semaphore::MAX_PERMITS / 2);
     }
 
+    /// Lets those that wait now go on; whoever comes later waits for the next time.
+    pub(crate) fn let_go(&self, address: &str) {
+        let gate = self.gates.lock().unwrap().insert(url(address), Arc::new(Semaphore::new(0)));
+        gate.unwrap().add_permits(Semaphore::MAX_PERMITS / 2);
+    }
+
     /// The addresses that were sent to, in order.
     pub(crate) fn sent(&self) -> Vec<String> {
         self.sent.borrow().clone()
@@ -126,6 +134,17 @@ impl Adapter for Scripted {
         self.addresses_per_send
     }
 
+    fn longest(&self, delivery: &Delivery, timeout: Duration) -> Duration {
+        let early =
+            |acts: &mut VecDeque<Act>| acts.pop_front_if(|act| matches!(act, Act::PanicEarly)).is_some();
+        let mut script = self.script.lock().unwrap();
+        let panics =
+            delivery.addresses.iter().any(|address| script.get_mut(address.as_str()).is_some_and(early));
+        drop(script);
+        assert!(!panics, "as the script says");
+        timeout
+    }
+
     fn send<'a>(&'a self, delivery: &'a Delivery) -> Sending<'a> {
         Box::pin(async move {
             let in_flight = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
@@ -143,7 +162,7 @@ impl Adapter for Scripted {
             self.in_flight.fetch_sub(1, Ordering::SeqCst);
             let act = |address| match self.next(address) {
                 Some(Act::Report(outcome)) => outcome,
-                Some(Act::Panic) => panic!("as the script says"),
+                Some(Act::Panic | Act::PanicEarly) => panic!("as the script says"),
                 None => ok(),
             };
             delivery.addresses.iter().map(act).collect()

@@ -71,6 +71,7 @@ CREATE TABLE targets (
     receiver            TEXT   NOT NULL,    -- who is behind it, as in lanes
     state               TEXT   NOT NULL,
     due_at              BIGINT,
+    attempts            BIGINT NOT NULL,    -- exchanges that carried it and whose outcome is known
     budget_used         BIGINT NOT NULL,
     retry_count         BIGINT NOT NULL,
     error_class         TEXT,
@@ -105,11 +106,12 @@ CREATE TABLE bounces (
     notification BIGINT NOT NULL,
     address      TEXT   NOT NULL,           -- as it was sent to
     action       TEXT   NOT NULL,           -- what the mail server did
+    hard         BIGINT NOT NULL,           -- 1 if the mailbox will never take messages
     at           BIGINT NOT NULL,
     actor        TEXT   NOT NULL,           -- who handed the report in
     status       TEXT   NOT NULL,           -- 5.1.1, or empty
     diagnostic   TEXT,
-    PRIMARY KEY (notification, address, action)
+    PRIMARY KEY (notification, address, action, hard)
 ) WITHOUT ROWID;
 
 -- Who is behind a channel, and until when that receiver is left alone.

@@ -118,7 +118,7 @@ pub(crate) async fn cancel_fences_the_attempt_under_way(db: Database) {
     let claim = db.claim_one(at(0)).await;
     let cancelled = ActionOutcome::Done { status: Status::Skipped, in_flight: true };
     assert_eq!(db.act(&alarm, Action::Cancel, at(1)).await, cancelled);
-    assert!(db.store.load(&claim).await.unwrap().is_none(), "nothing is sent under that claim");
+    assert!(db.store.load(&claim, at(2)).await.unwrap().is_none(), "nothing is sent under that claim");
     assert_eq!(db.settle(retried(&claim, at(2), at(3))).await, Settled::Late);
     let row = db.view(&alarm).await;
     assert_eq!((row.status, row.skip_reason.as_deref()), (Status::Skipped, Some("cancelled")));

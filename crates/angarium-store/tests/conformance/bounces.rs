@@ -41,18 +41,30 @@ async fn trail(db: &Database, about: &Note) -> Vec<String> {
 
 /// A list of these members, each sent to under one claim; the claim is still open.
 async fn sent_to_list(db: &Database, about: &Note, states: &[(&str, TargetState)]) -> Claim {
+    let members: Vec<_> = states.iter().map(|(address, _)| *address).collect();
+    let claim = resolved(db, about, &members).await;
+    db.store.settle_targets(&claim, results(0, states)).await.unwrap();
+    claim
+}
+
+/// A list of these members, none sent to yet.
+async fn resolved(db: &Database, about: &Note, members: &[&str]) -> Claim {
     db.accept(about).await;
     let claim = db.claim_one(at(0)).await;
-    let members = states.iter().map(|(address, _)| mailbox(address)).collect();
+    let members = members.iter().map(|address| mailbox(address)).collect();
     assert!(db.store.resolve(&claim, ChannelKind::Email, &relay(), members, at(0)).await.unwrap());
-    let results = (0..).zip(states).map(|(ordinal, (_, state))| TargetResult {
+    claim
+}
+
+/// How members fared, from this place of the list on.
+fn results(first: i64, states: &[(&str, TargetState)]) -> Vec<TargetResult> {
+    let result = |(ordinal, (_, state)): (i64, &(&str, TargetState))| TargetResult {
         ordinal,
         state: state.clone(),
         progress: Progress::default(),
         provider_message_id: None,
-    });
-    db.store.settle_targets(&claim, results.collect()).await.unwrap();
-    claim
+    };
+    (first..).zip(states).map(result).collect()
 }
 
 pub(crate) async fn a_hard_bounce_marks_and_suppresses(db: Database) {
@@ -130,8 +142,62 @@ pub(crate) async fn a_stranger_is_never_written_down(db: Database) {
     assert_eq!(suppressed(&db).await, ["ops@example.net"]);
 }
 
+/// An address that no attempt ever reached: the notification waits, was cancelled, was given up without a try; of a
+/// list, a member that still waits or was refused because it is suppressed.
+pub(crate) async fn whoever_was_not_sent_to_is_a_stranger(db: Database) {
+    let (waiting, cancelled) =
+        (note("waiting").mail("ops@example.net"), note("cancelled").mail("ops@example.net"));
+    let untried = note("untried").mail("ops@example.net");
+    db.accept(&untried).await;
+    let claim = db.claim_one(at(0)).await;
+    let state = claim.state.clone().park(at(0), error("the address is suppressed: HTTP 410")).unwrap();
+    db.settle(Settlement::of(&claim, state, claim.progress)).await;
+    db.accept(&waiting).await;
+    db.accept(&cancelled).await;
+    db.act(&cancelled, Action::Cancel, at(1)).await;
+    for about in [&waiting, &cancelled, &untried] {
+        let outcome = report(&db, about, vec![hard("ops@example.net")], at(60)).await;
+        assert_eq!(outcome, recorded(0, 0, 1, 0), "{:?}", db.view(about).await.status);
+    }
+    db.act(&waiting, Action::Cancel, at(60)).await;
+
+    let alarm = note("alarm").list("ops");
+    let accepted = [("a@example.net", TargetState::Accepted)];
+    let members = ["a@example.net", "b@example.net", "c@example.net"];
+    let claim = resolved(&db, &alarm, &members).await;
+    db.store.settle_targets(&claim, results(0, &accepted)).await.unwrap();
+    let refused = [("b@example.net", TargetState::Refused(error("the address is suppressed")))];
+    db.store.settle_untried(&claim, results(1, &refused)).await.unwrap();
+    db.settle(retried(&claim, at(2), at(500))).await;
+    let all: Vec<_> = members.iter().map(|address| hard(address)).collect();
+    assert_eq!(report(&db, &alarm, all, at(60)).await, recorded(1, 0, 2, 1));
+    assert_eq!(suppressed(&db).await, ["a@example.net"]);
+}
+
+/// While an attempt is under way, and after one that was lost, it is not known whom it reached.
+pub(crate) async fn whoever_may_have_been_sent_to_is_none(db: Database) {
+    let (alarm, alone) = (note("alarm").list("ops"), note("alone").mail("c@example.net"));
+    let claim = resolved(&db, &alarm, &["a@example.net", "b@example.net"]).await;
+    assert_eq!(report(&db, &alarm, vec![hard("a@example.net")], at(1)).await, recorded(1, 0, 0, 1));
+    let mut lost = retried(&claim, at(2), at(500));
+    lost.attempt.as_mut().unwrap().class = Some(FailureClass::Interrupted);
+    db.settle(lost).await;
+    assert_eq!(report(&db, &alarm, vec![hard("b@example.net")], at(3)).await, recorded(1, 0, 0, 1));
+
+    db.accept(&alone).await;
+    let claim = db.claim_one(at(4)).await;
+    assert_eq!(report(&db, &alone, vec![hard("c@example.net")], at(5)).await, recorded(1, 0, 0, 1));
+    db.act(&alone, Action::Cancel, at(6)).await;
+    assert_eq!(db.settle(retried(&claim, at(7), at(8))).await, Settled::Late);
+    let delayed = bounce("c@example.net", BounceAction::Delayed, "4.4.1");
+    assert_eq!(report(&db, &alone, vec![delayed], at(9)).await, recorded(1, 0, 0, 0));
+}
+
+/// RFC 3463: what is wrong with the message, its sender or a server says nothing about the mailbox.
 pub(crate) async fn a_soft_bounce_marks_and_suppresses_nobody(db: Database) {
-    for status in ["4.2.2", "", "2.0.0"] {
+    let full_or_large =
+        ["5.2.2", "5.2.3", "5.2.10", "5.3.4", "5.4.1", "5.7.1", "5.0.0", "5.1.7", "5.1.8", "5.10.1"];
+    for status in ["4.2.2", "4.1.1", "", "2.0.0"].into_iter().chain(full_or_large) {
         let alarm = note(&format!("alarm {status}")).mail("ops@example.net");
         db.delivered(&alarm).await;
         let soft = bounce("ops@example.net", BounceAction::Failed, status);
@@ -141,11 +207,40 @@ pub(crate) async fn a_soft_bounce_marks_and_suppresses_nobody(db: Database) {
         assert_eq!(trail(&db, &alarm).await.last().unwrap(), "bounced");
     }
     assert!(suppressed(&db).await.is_empty());
+    for status in ["5.1.0", "5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"] {
+        let alarm = note(&format!("alarm {status}")).mail(&format!("{status}@example.net"));
+        db.delivered(&alarm).await;
+        let gone = bounce(&format!("{status}@example.net"), BounceAction::Failed, status);
+        assert_eq!(report(&db, &alarm, vec![gone], at(60)).await, recorded(1, 0, 0, 1), "{status}");
+    }
     let silent = note("silent").mail("ops@example.net");
     db.delivered(&silent).await;
     let bounce = Bounce { status: String::new(), diagnostic: None, ..hard("ops@example.net") };
     report(&db, &silent, vec![bounce], at(60)).await;
     assert_eq!(db.view(&silent).await.bounced.as_deref(), Some("bounced: no reason was given"));
+}
+
+/// The first report says that the mailbox is full, a later one that it is gone; both stand, and the latter counts.
+pub(crate) async fn a_failure_for_good_is_news_after_one_that_may_pass(db: Database) {
+    let alarm = note("alarm").mail("ops@example.net");
+    db.delivered(&alarm).await;
+    let full = || bounce("ops@example.net", BounceAction::Failed, "5.2.2");
+    assert_eq!(report(&db, &alarm, vec![full(), full()], at(60)).await, recorded(1, 1, 0, 0));
+    assert_eq!(report(&db, &alarm, vec![hard("ops@example.net")], at(61)).await, recorded(1, 0, 0, 1));
+    assert_eq!(
+        report(&db, &alarm, vec![full(), hard("ops@example.net")], at(62)).await,
+        recorded(0, 2, 0, 0)
+    );
+    assert_eq!(db.view(&alarm).await.bounced.as_deref(), Some("bounced: 5.1.1 550 no such mailbox"));
+    assert_eq!(trail(&db, &alarm).await.iter().filter(|kind| *kind == "bounced").count(), 2);
+
+    let second = note("second").mail("ops@example.net");
+    db.delivered(&second).await;
+    assert_eq!(
+        report(&db, &second, vec![full(), hard("ops@example.net")], at(63)).await,
+        recorded(2, 0, 0, 0)
+    );
+    assert_eq!(trail(&db, &second).await.iter().filter(|kind| *kind == "bounced").count(), 2, "told at once");
 }
 
 pub(crate) async fn what_is_no_failure_is_recorded_alone(db: Database) {
@@ -205,7 +300,7 @@ pub(crate) async fn a_later_attempt_hides_no_bounce(db: Database) {
 
     let claim = db.claim_one(at(5)).await;
     assert_eq!(claim.state.error(), Some(&error("HTTP 503")), "what an attempt said stays what it is");
-    let targets = db.store.load(&claim).await.unwrap().unwrap().targets;
+    let targets = db.store.load(&claim, at(2)).await.unwrap().unwrap().targets;
     assert_eq!(targets[1].state, waiting);
     assert_eq!(targets[1].suppressed.as_deref(), Some("bounced: 5.1.1 550 no such mailbox"));
     db.settle(delivered(&claim, at(6))).await;

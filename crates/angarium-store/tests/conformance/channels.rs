@@ -5,7 +5,7 @@ use angarium_domain::targets::TargetState;
 use angarium_domain::text::ChannelName;
 use angarium_store::*;
 
-use crate::support::{Database, at, members, note, retried, with_scope};
+use crate::support::{Database, LEASE, at, members, note, retried, with_scope};
 
 async fn strike(db: &Database, name: &str, scope: Scope) {
     db.accept(&note(name).when(at(0))).await;
@@ -100,6 +100,49 @@ pub(crate) async fn c105_a_reopened_channel_lets_go_of_what_it_held(db: Database
         TargetState::Waiting { due, .. } => due,
         _ => panic!("nothing was sent"),
     };
-    let payload = db.store.load(&claim).await.unwrap().unwrap();
+    let payload = db.store.load(&claim, at(2)).await.unwrap().unwrap();
     assert_eq!(payload.targets.iter().map(due).collect::<Vec<_>>(), [at(3), at(300)]);
+}
+
+/// C105: a channel that held more than one step lets go of is empty all the same, and other channels are left alone.
+pub(crate) async fn c105_however_much_was_held_it_is_let_go_of(db: Database) {
+    let held = (0..5_500).map(|n| note(&n.to_string()).build()).collect();
+    db.store.accept(held, at(0)).await.unwrap();
+    db.accept(&note("mail").mail("ops@example.net")).await;
+    db.tamper(&format!(
+        "UPDATE notifications SET error_class = 'permanent_config', error_detail = '535', due_at = {0};
+         INSERT INTO channel_states VALUES ('hooks', {0}, '535')",
+        at(300).micros()
+    ));
+    assert!(db.store.reopen_channel(&hooks(), at(1)).await.unwrap());
+    let waiting = db.store.waiting_lanes(at(1)).await.unwrap();
+    let lane = waiting.iter().find(|lane| lane.name.channel == "hooks").unwrap().lane;
+    let all = Quota { lane, rows: 6_000 };
+    assert_eq!(db.store.claim(vec![all], "node-a", at(1), LEASE).await.unwrap().len(), 5_500);
+    assert!(db.claim_all(at(299)).await.is_empty());
+}
+
+/// C105: a notification is due because of one member; another, held back because the channel was broken, goes along.
+pub(crate) async fn c105_a_row_that_is_due_may_have_members_that_are_held(db: Database) {
+    db.accept(&note("list").list("ops")).await;
+    let claim = db.claim_one(at(0)).await;
+    let both = members(&["https://a.example/", "https://b.example/"]);
+    assert!(db.store.resolve(&claim, ChannelKind::Webhook, &hooks(), both, at(0)).await.unwrap());
+    let waiting = |ordinal, class, due| TargetResult {
+        ordinal,
+        state: TargetState::Waiting { due, error: Some(LastError { class, detail: "x".into() }) },
+        progress: Progress::default(),
+        provider_message_id: None,
+    };
+    let results =
+        vec![waiting(0, FailureClass::Transient, at(10)), waiting(1, FailureClass::PermanentConfig, at(300))];
+    db.store.settle_targets(&claim, results).await.unwrap();
+    let state = claim.state.clone().wait_until(at(10), None).unwrap();
+    let settlement = Settlement::of(&claim, state, claim.progress);
+    db.settle(with_scope(settlement, &claim, Scope::SuspendChannel(at(300)))).await;
+    assert!(db.store.reopen_channel(&hooks(), at(11)).await.unwrap());
+    let claim = db.claim_one(at(11)).await;
+    let targets = db.store.load(&claim, at(11)).await.unwrap().unwrap().targets;
+    let is_due = |target: &Target| matches!(target.state, TargetState::Waiting { due, .. } if due <= at(11));
+    assert_eq!(targets.iter().map(is_due).collect::<Vec<_>>(), [true, true]);
 }

@@ -35,7 +35,7 @@ pub(crate) async fn a_claimed_row_is_claimed_by_nobody_else(db: Database) {
     assert!(db.claim_all(at(10_000)).await.is_empty(), "a lease is no due time");
     db.store.release(&claim, at(0)).await.unwrap();
     assert_eq!(db.claim_one(at(1)).await.generation, 2);
-    assert!(db.store.load(&claim).await.unwrap().is_none(), "the first claim no longer stands");
+    assert!(db.store.load(&claim, at(2)).await.unwrap().is_none(), "the first claim no longer stands");
 }
 
 pub(crate) async fn a_lane_that_waits_is_left_alone(db: Database) {
@@ -98,7 +98,7 @@ pub(crate) async fn a_list_is_resolved_once(db: Database) {
     let resolve = |who: Vec<Address>| db.store.resolve(&claim, ChannelKind::Webhook, &hooks, who, at(0));
     assert!(resolve(both.clone()).await.unwrap());
     assert!(!resolve(members(&["https://later.example/"])).await.unwrap(), "the first members stay");
-    let payload = db.store.load(&claim).await.unwrap().unwrap();
+    let payload = db.store.load(&claim, at(2)).await.unwrap().unwrap();
     let addresses: Vec<_> = payload.targets.iter().map(|target| target.address.as_str()).collect();
     assert_eq!(addresses, ["https://a.example/", "https://b.example/"]);
     assert!(
@@ -114,10 +114,10 @@ pub(crate) async fn a_suppressed_address_is_told_when_loading(db: Database) {
     db.accept(&note("b")).await;
     let claims = db.claim_all(at(0)).await;
     db.settle(with_scope(parked(&claims[0], at(1)), &claims[0], Scope::SuppressAddress)).await;
-    let payload = db.store.load(&claims[1]).await.unwrap().unwrap();
+    let payload = db.store.load(&claims[1], at(2)).await.unwrap().unwrap();
     assert_eq!(payload.suppressed.as_deref(), Some("HTTP 410"));
     assert!(db.store.lift_suppression("hooks", "https://a.example/hook").await.unwrap());
-    assert_eq!(db.store.load(&claims[1]).await.unwrap().unwrap().suppressed, None);
+    assert_eq!(db.store.load(&claims[1], at(2)).await.unwrap().unwrap().suppressed, None);
 }
 
 /// A row that could not be read is given back, and left alone for a while.
@@ -139,7 +139,10 @@ pub(crate) async fn a_list_takes_the_channel_it_has_when_it_is_resolved(db: Data
     db.store.release(&claim, at(0)).await.unwrap();
     let lanes = db.store.waiting_lanes(at(0)).await.unwrap();
     assert_eq!(lanes.len(), 1);
-    assert_eq!((lanes[0].name.channel.as_str(), lanes[0].name.receiver.as_str()), ("other", "list:ops"));
+    assert_eq!(
+        (lanes[0].name.channel.as_str(), lanes[0].name.receiver.as_str()),
+        ("other", "list again:ops")
+    );
     assert_eq!(db.claim_one(at(0)).await.channel, Some(other));
 }
 
@@ -153,7 +156,7 @@ pub(crate) async fn a_receiver_that_waits_is_spared_in_lists_too(db: Database) {
     let hooks = ChannelName::parse("hooks").unwrap();
     let both = members(&["https://a.example/two", "https://b.example/"]);
     db.store.resolve(&claim, ChannelKind::Webhook, &hooks, both, at(1)).await.unwrap();
-    let targets = db.store.load(&claim).await.unwrap().unwrap().targets;
+    let targets = db.store.load(&claim, at(2)).await.unwrap().unwrap().targets;
     let waits: Vec<_> = targets.iter().map(|target| target.waits_until).collect();
     assert_eq!(waits, [at(30), Timestamp::EPOCH]);
 }
@@ -167,6 +170,33 @@ pub(crate) async fn a_wait_from_a_clock_that_ran_ahead_does_not_count(db: Databa
     db.settle(with_scope(retried(&claims[0], at(0), at(1)), &claims[0], Scope::LaneWaits(year))).await;
     db.settle(with_scope(retried(&claims[1], at(0), at(1)), &claims[1], Scope::ChannelWaits(year))).await;
     assert_eq!(db.claim_all(at(1)).await.len(), 2);
+
+    db.accept(&note("alarm").list("ops")).await;
+    let claim = db.claim_one(at(2)).await;
+    let hooks = ChannelName::parse("hooks").unwrap();
+    let one = members(&["https://a.example/hook"]);
+    assert!(db.store.resolve(&claim, ChannelKind::Webhook, &hooks, one, at(2)).await.unwrap());
+    let targets = db.store.load(&claim, at(2)).await.unwrap().unwrap().targets;
+    assert_eq!(targets[0].waits_until, Timestamp::EPOCH, "nor a member of a list");
+    let targets = db.store.load(&claim, at(364 * 86_400)).await.unwrap().unwrap().targets;
+    assert_eq!(targets[0].waits_until, year, "a day before its end it is credible");
+}
+
+/// A notification to a list that was tried waits in a lane of its own, so that a new one need not go through them.
+pub(crate) async fn a_list_that_was_tried_has_another_lane(db: Database) {
+    db.accept(&note("old").list("ops")).await;
+    let claim = db.claim_one(at(0)).await;
+    let hooks = ChannelName::parse("hooks").unwrap();
+    let one = members(&["https://a.example/"]);
+    assert!(db.store.resolve(&claim, ChannelKind::Webhook, &hooks, one, at(0)).await.unwrap());
+    db.store.release(&claim, at(0)).await.unwrap();
+    db.accept(&note("new").list("ops").when(at(1))).await;
+    let lanes = db.store.waiting_lanes(at(1)).await.unwrap();
+    let mut names: Vec<_> = lanes.iter().map(|lane| lane.name.receiver.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["list again:ops", "list:ops"]);
+    let quotas = lanes.iter().map(|lane| Quota { lane: lane.lane, rows: 1 }).collect();
+    assert_eq!(db.store.claim(quotas, "node-a", at(1), LEASE).await.unwrap().len(), 2);
 }
 
 /// A suspension that was committed after the look and before the claim is seen by the claim.

@@ -66,6 +66,24 @@ pub(crate) async fn a_page_of_long_texts_is_short(db: Database) {
     assert_eq!((first.items.len() + second.items.len(), second.more), (60, false));
 }
 
+/// A page of notifications to long lists is bounded too.
+pub(crate) async fn a_page_of_long_lists_is_short(db: Database) {
+    db.store
+        .accept((0..60).map(|n| note(&n.to_string()).list("ops").build()).collect(), at(0))
+        .await
+        .unwrap();
+    db.tamper(
+        "UPDATE notifications SET resolved = 1;
+         WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
+         INSERT INTO targets
+         SELECT key, i, 'https://' || i || '.example/', i || '.example:443', 'accepted', NULL, 1, 0, 0, NULL, NULL, NULL
+         FROM notifications, n",
+    );
+    let page = db.store.list(Filter::default(), 60).await.unwrap();
+    assert!(page.more && page.items.len() < 40, "{}", page.items.len());
+    assert_eq!(page.items[0].targets.len(), 1000);
+}
+
 /// OB-18, OB-19: the figures of everything, of a site, and of a node within its site.
 pub(crate) async fn figures_by_site_and_node(db: Database) {
     db.parked(&note("p").from("plant-7", "n1").when(at(0))).await;

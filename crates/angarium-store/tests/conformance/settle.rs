@@ -137,11 +137,11 @@ pub(crate) async fn an_accepted_address_is_never_sent_to_again(db: Database) {
     db.store.settle_targets(&stale, late).await.unwrap();
     let states =
         |payload: Payload| payload.targets.into_iter().map(|target| target.state).collect::<Vec<_>>();
-    let now = states(db.store.load(&current).await.unwrap().unwrap());
+    let now = states(db.store.load(&current, at(2)).await.unwrap().unwrap());
     assert_eq!(now[0], TargetState::Accepted);
     assert!(matches!(now[1], TargetState::Waiting { .. }), "a late refusal does not count");
     db.store.settle_targets(&stale, vec![result(1, TargetState::Accepted)]).await.unwrap();
-    let now = states(db.store.load(&current).await.unwrap().unwrap());
+    let now = states(db.store.load(&current, at(2)).await.unwrap().unwrap());
     assert_eq!(now[1], TargetState::Accepted, "a late success does");
 }
 
