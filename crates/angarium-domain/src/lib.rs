@@ -9,6 +9,7 @@
 
 pub mod adapter;
 pub mod address;
+pub mod bounce;
 pub mod chance;
 pub mod channel;
 pub mod content;

@@ -165,11 +165,21 @@ async fn keep_leases(context: Arc<Context>, lease: Duration) {
                 "clock_jump: the wall clock was set; due times follow it"
             );
         }
+        if behind > CLOCK_STEP {
+            shift_waits(&context, behind).await;
+        }
         before = now;
         context.leases.renew(&context.store, context.clock.as_ref(), lease).await;
         if let Err(error) = recovery::take_back(&context, context.clock.now()).await {
             tracing::warn!(store.error = %error, "claims of dead processes could not be taken back");
         }
+    }
+}
+
+/// A wait is meant in seconds from when it was set, whatever the wall clock read then.
+async fn shift_waits(context: &Context, behind: Duration) {
+    if let Err(error) = context.store.shift_waits(behind, context.clock.now()).await {
+        tracing::warn!(store.error = %error, "waits of receivers could not be moved with the clock");
     }
 }
 

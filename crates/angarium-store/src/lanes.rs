@@ -4,6 +4,8 @@
 //! A list has two lanes: one for first attempts, one for all that follow. However many of its notifications wait for a
 //! member that is dead, they share out among themselves, and a new one need not go through them.
 
+use std::time::Duration;
+
 use angarium_domain::disposition::Scope;
 use angarium_domain::outcome::RETRY_AFTER_BOUNDS;
 use angarium_domain::text::ChannelName;
@@ -106,6 +108,7 @@ pub(crate) async fn apply(tx: &mut Tx<'_>, change: &ScopeChange, now: Timestamp)
             tx.execute(CHANNEL_WAITS, params![channel, until, None::<&str>]).await?;
         }
         Scope::SuspendChannel(until) => {
+            tracing::warn!(channel.name = channel, reason, "a channel is suspended");
             tx.execute(CHANNEL_WAITS, params![channel, until, reason]).await?;
         }
         Scope::SuppressAddress => {
@@ -126,6 +129,26 @@ pub(crate) async fn suppress(
     now: Timestamp,
 ) -> Result<bool> {
     Ok(tx.execute(SUPPRESS, params![channel, address, reason, now]).await? == 1)
+}
+
+/// Moves every wait that is not over to an earlier time, after the wall clock was set back.
+pub(crate) struct ShiftWaits {
+    pub(crate) by: Duration,
+    pub(crate) now: Timestamp,
+}
+
+const SHIFT_LANES: &str = "UPDATE lanes SET waits_until = waits_until - $1 WHERE waits_until > $2";
+const SHIFT_CHANNELS: &str =
+    "UPDATE channel_states SET waits_until = waits_until - $1 WHERE waits_until > $2";
+
+impl Op for ShiftWaits {
+    type Output = ();
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
+        let by = i64::try_from(self.by.as_micros()).unwrap_or(i64::MAX);
+        tx.execute(SHIFT_LANES, params![by, self.now]).await?;
+        tx.execute(SHIFT_CHANNELS, params![by, self.now]).await.map(drop)
+    }
 }
 
 /// What stands in the way of a channel as a whole.

@@ -34,7 +34,7 @@ use angarium_domain::id::NotificationId;
 use angarium_domain::text::{Actor, ChannelName};
 use angarium_domain::time::Timestamp;
 
-pub use bounces::{Bounce, BounceAction, BounceOutcome, BounceReport, UnknownBounceAction};
+pub use bounces::{BounceOutcome, BounceReport};
 pub use db::Options;
 use db::{Op, Sqlite, Tx, params};
 pub use error::{Result, StoreError};
@@ -330,6 +330,12 @@ impl Store {
     /// Every channel that waits or is suspended, by name. A wait may have passed.
     pub async fn channel_states(&self) -> Result<Vec<ChannelState>> {
         self.db.read(lanes::ChannelStates).await
+    }
+
+    /// The wall clock was set back by this much, and reads `now`: waits of receivers and channels that are not over
+    /// end so much earlier, as they would have.
+    pub async fn shift_waits(&self, by: Duration, now: Timestamp) -> Result<()> {
+        self.db.write_patiently(lanes::ShiftWaits { by, now }).await
     }
 
     /// Lets a channel send again at once, with what was held back while it was broken; false if it was neither

@@ -11,10 +11,8 @@ mod part;
 mod status;
 
 use std::borrow::Cow;
-use std::fmt;
-use std::str::FromStr;
 
-use angarium_domain::address::Address;
+use angarium_domain::bounce::Bounce;
 use angarium_domain::id::NotificationId;
 use mail_parser::HeaderValue;
 
@@ -29,73 +27,7 @@ pub struct Report {
     /// The notification that it is about, as far as the report tells.
     pub notification: Option<NotificationId>,
     /// What became of each address: at least one, at most 1,000.
-    pub recipients: Vec<Recipient>,
-}
-
-/// What became of one address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recipient {
-    /// The address as we sent to it, where the report tells; else the one it was forwarded to.
-    pub address: Address,
-    /// What the mail server did.
-    pub action: Action,
-    /// The status code, such as `5.1.1` (RFC 3463); empty if the report tells none.
-    pub status: String,
-    /// One line that explains it, in at most 1,000 characters.
-    pub diagnostic: Option<String>,
-}
-
-/// What a mail server did with a message for one address (RFC 3464, 2.3.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// It gave up.
-    Failed,
-    /// It goes on trying.
-    Delayed,
-    /// It delivered.
-    Delivered,
-    /// It passed the message to a server that reports nothing.
-    Relayed,
-    /// It sent the message on to the members of a list.
-    Expanded,
-}
-
-impl Action {
-    /// Every action.
-    pub const ALL: [Action; 5] =
-        [Action::Failed, Action::Delayed, Action::Delivered, Action::Relayed, Action::Expanded];
-
-    /// The word that stands in a report.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::Failed => "failed",
-            Action::Delayed => "delayed",
-            Action::Delivered => "delivered",
-            Action::Relayed => "relayed",
-            Action::Expanded => "expanded",
-        }
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The text names no action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is none of failed, delayed, delivered, relayed, expanded")]
-pub struct UnknownAction;
-
-impl FromStr for Action {
-    type Err = UnknownAction;
-
-    /// Reads the first word, in any case; comments may follow.
-    fn from_str(text: &str) -> Result<Self, UnknownAction> {
-        let word = text.split_whitespace().next().unwrap_or_default();
-        Action::ALL.into_iter().find(|action| action.as_str().eq_ignore_ascii_case(word)).ok_or(UnknownAction)
-    }
+    pub bounces: Vec<Bounce>,
 }
 
 /// Why a mail could not be read as a report.
@@ -115,7 +47,7 @@ pub fn read(mail: &[u8]) -> Result<Report, Unreadable> {
     let whole = Part::of(mail, &mut parts_left).ok_or(Unreadable::NoReport)?;
     let found = find(whole, mail, &mut parts_left).ok_or(Unreadable::NoReport)?;
     let status = status::read(&String::from_utf8_lossy(&found.status));
-    if status.recipients.is_empty() {
+    if status.bounces.is_empty() {
         return Err(Unreadable::NoRecipient);
     }
     let notification = status
@@ -125,7 +57,7 @@ pub fn read(mail: &[u8]) -> Result<Report, Unreadable> {
             let carrier = header(found.carrier)?;
             id_in(carrier.header("In-Reply-To")).or_else(|| id_in(carrier.header("References")))
         });
-    Ok(Report { notification, recipients: status.recipients })
+    Ok(Report { notification, bounces: status.bounces })
 }
 
 /// A report inside a mail.

@@ -1,6 +1,7 @@
 //! Delivery reports as mail servers send them, and such as nobody should.
 
-use angarium_channels::email::bounce::{Action, Recipient, Report, Unreadable, read};
+use angarium_channels::email::bounce::{Report, Unreadable, read};
+use angarium_domain::bounce::{Bounce, BounceAction};
 use angarium_domain::chance::{Chance, SeededChance};
 
 const ID: &str = "01976e5c-8a5e-7c3a-9a0b-2f5d1c3b4a59";
@@ -15,12 +16,12 @@ fn report(groups: &str) -> String {
     )
 }
 
-fn the_one(report: &Report) -> &Recipient {
-    assert_eq!(report.recipients.len(), 1, "{report:?}");
-    &report.recipients[0]
+fn the_one(report: &Report) -> &Bounce {
+    assert_eq!(report.bounces.len(), 1, "{report:?}");
+    &report.bounces[0]
 }
 
-fn told(recipient: &Recipient) -> (&str, Action, &str, &str) {
+fn told(recipient: &Bounce) -> (&str, BounceAction, &str, &str) {
     let diagnostic = recipient.diagnostic.as_deref().unwrap_or_default();
     (recipient.address.as_str(), recipient.action, &recipient.status, diagnostic)
 }
@@ -53,7 +54,7 @@ Return-Path: <alarms@example.com>\nSubject: pressure\nMessage-ID: <{OTHER_ID}@al
     let report = read(mail.as_bytes()).unwrap();
     assert_eq!(id_of(&report), ID);
     let why = "550 5.1.1 <night@plant.example>: Recipient address rejected: no such person here";
-    assert_eq!(told(the_one(&report)), ("ops+night@example.net", Action::Failed, "5.1.1", why));
+    assert_eq!(told(the_one(&report)), ("ops+night@example.net", BounceAction::Failed, "5.1.1", why));
     let with_crlf = read(mail.replace('\n', "\r\n").as_bytes()).unwrap();
     assert_eq!(with_crlf, report, "either kind of line end says the same");
 }
@@ -75,10 +76,13 @@ From: alarms@example.com\nMessage-ID: <{ID}@alarms.example.com>\n\n--13107425611
     );
     let report = read(mail.as_bytes()).unwrap();
     assert_eq!(id_of(&report), ID);
-    let all: Vec<_> = report.recipients.iter().map(told).collect();
+    let all: Vec<_> = report.bounces.iter().map(told).collect();
     assert_eq!(
         all,
-        [("ops@example.net", Action::Failed, "5.1.2", ""), ("day@example.net", Action::Failed, "5.0.0", "")]
+        [
+            ("ops@example.net", BounceAction::Failed, "5.1.2", ""),
+            ("day@example.net", BounceAction::Failed, "5.0.0", "")
+        ]
     );
 }
 
@@ -106,7 +110,7 @@ Message-ID:\r\n <{ID}@alarms.example.com>\r\nContent-Type: text/plain\r\n\r\nthe
     let report = read(mail.as_bytes()).unwrap();
     assert_eq!(id_of(&report), ID, "what came back says more than what the report answers to");
     let why = "550 5.1.10 RESOLVER.ADR.RecipientNotFound; no recipient with this SMTP address";
-    assert_eq!(told(the_one(&report)), ("ghost@contoso.example", Action::Failed, "5.1.10", why));
+    assert_eq!(told(the_one(&report)), ("ghost@contoso.example", BounceAction::Failed, "5.1.10", why));
 }
 
 /// Gmail: pictures related to the text before the report, comments in fields, and a delay that is no failure.
@@ -133,7 +137,7 @@ Diagnostic-Code: smtp; The recipient server did not accept our requests to conne
     assert_eq!(id_of(&report), ID);
     let why =
         "The recipient server did not accept our requests to connect. [mx.example.net 192.0.2.7: timed out]";
-    assert_eq!(told(the_one(&report)), ("ops@example.net", Action::Delayed, "4.4.1", why));
+    assert_eq!(told(the_one(&report)), ("ops@example.net", BounceAction::Delayed, "4.4.1", why));
 }
 
 /// Exim: fields of its own, no type before the diagnostic, the envelope id of the sender.
@@ -155,7 +159,10 @@ Message-Id: <{OTHER_ID}@alarms.example.com>\n\nbody\n\n--1783422002-eximdsn-9832
     );
     let report = read(mail.as_bytes()).unwrap();
     assert_eq!(id_of(&report), ID);
-    assert_eq!(told(the_one(&report)), ("ops@example.net", Action::Failed, "5.0.0", "552 mailbox full"));
+    assert_eq!(
+        told(the_one(&report)),
+        ("ops@example.net", BounceAction::Failed, "5.0.0", "552 mailbox full")
+    );
 }
 
 /// Somebody forwards a report as an attachment, in a mail with ids of its own.
@@ -171,12 +178,12 @@ Content-Type: multipart/mixed; boundary=outer\n\n--outer\n\nsee below\n--outer\n
     );
     let read = read(mail.as_bytes()).unwrap();
     assert_eq!(id_of(&read), ID);
-    assert_eq!(told(the_one(&read)), ("a@b.example", Action::Failed, "5.7.1", ""));
+    assert_eq!(told(the_one(&read)), ("a@b.example", BounceAction::Failed, "5.7.1", ""));
 }
 
 #[test]
 fn every_action_in_whatever_spelling() {
-    for action in Action::ALL {
+    for action in BounceAction::ALL {
         let word = action.as_str().to_uppercase();
         let groups =
             format!("FINAL-RECIPIENT : RFC822;a@b.example\r\nAcTiOn:{word} (so be it)\r\nstatus: 2.0.0");
@@ -250,7 +257,11 @@ fn an_encoded_delivery_status() {
             "Content-Transfer-Encoding: {encoding}\r\nContent-Type: message/delivery-status\r\n\r\n{body}"
         );
         let report = read(mail.as_bytes()).unwrap();
-        assert_eq!(told(the_one(&report)), ("a@b.example", Action::Failed, "5.1.1", ""), "{encoding} {body}");
+        assert_eq!(
+            told(the_one(&report)),
+            ("a@b.example", BounceAction::Failed, "5.1.1", ""),
+            "{encoding} {body}"
+        );
     }
 }
 
@@ -286,7 +297,7 @@ fn a_report_without_an_id_is_still_read() {
 #[test]
 fn no_more_than_a_thousand_recipients() {
     let one = "Final-Recipient: rfc822; a@b.example\r\nAction: failed\r\n\r\n";
-    assert_eq!(read(report(&one.repeat(5000)).as_bytes()).unwrap().recipients.len(), 1000);
+    assert_eq!(read(report(&one.repeat(5000)).as_bytes()).unwrap().bounces.len(), 1000);
 }
 
 /// Ten megabytes of whatever could make a reader dig, copy or wait: each is read to its end, on a small stack.

@@ -1,3 +1,4 @@
+use angarium_domain::bounce::{Bounce, BounceAction};
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::disposition::Progress;
 use angarium_domain::outcome::{FailureClass, LastError};

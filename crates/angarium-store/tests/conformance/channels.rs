@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::disposition::{Progress, Scope};
 use angarium_domain::outcome::{FailureClass, LastError};
@@ -145,4 +147,25 @@ pub(crate) async fn c105_a_row_that_is_due_may_have_members_that_are_held(db: Da
     let targets = db.store.load(&claim, at(11)).await.unwrap().unwrap().targets;
     let is_due = |target: &Target| matches!(target.state, TargetState::Waiting { due, .. } if due <= at(11));
     assert_eq!(targets.iter().map(is_due).collect::<Vec<_>>(), [true, true]);
+}
+
+/// C051: a clock that is set back does not make a wait of seconds one of hours; waits that are over stay so.
+pub(crate) async fn c051_waits_follow_a_clock_that_is_set_back(db: Database) {
+    let day = 86_400;
+    db.accept(&note("lane").to("https://a.example/").when(at(day))).await;
+    let claim = db.claim_one(at(day)).await;
+    db.settle(with_scope(retried(&claim, at(day), at(day)), &claim, Scope::LaneWaits(at(day + 10)))).await;
+    db.accept(&note("channel").to("https://b.example/").when(at(day))).await;
+    let claim = db.claim_one(at(day)).await;
+    db.settle(with_scope(retried(&claim, at(day), at(day)), &claim, Scope::ChannelWaits(at(day + 20)))).await;
+    let back = Duration::from_secs(7200);
+    let now = day - 7200;
+    db.store.shift_waits(back, at(now)).await.unwrap();
+    assert_eq!(db.store.channel_states().await.unwrap()[0].waits_until, at(now + 20));
+    db.store.shift_waits(back, at(now + 30)).await.unwrap();
+    assert_eq!(db.store.channel_states().await.unwrap()[0].waits_until, at(now + 20), "that one is over");
+    let lanes = db.store.waiting_lanes(at(now)).await.unwrap();
+    let mut waits: Vec<_> = lanes.iter().map(|lane| lane.waits_until).collect();
+    waits.sort();
+    assert_eq!(waits, [at(now + 20), at(now + 20)], "the channel's wait is the longer one for both");
 }

@@ -82,6 +82,7 @@ conformance! {
     channels::what_stands_in_the_way_of_a_channel_is_shown,
     channels::a_reopened_channel_sends_again,
     channels::c105_a_reopened_channel_lets_go_of_what_it_held,
+    channels::c051_waits_follow_a_clock_that_is_set_back,
     channels::c105_however_much_was_held_it_is_let_go_of,
     channels::c105_a_row_that_is_due_may_have_members_that_are_held,
     listing::each_filter,

@@ -2,8 +2,8 @@
 //!
 //! Anybody can write such a mail. Its form is judged here; whether it counts is for the store to say.
 
-use angarium_channels::email::bounce::{self, Action};
-use angarium_store::{Bounce, BounceAction, BounceOutcome, BounceReport};
+use angarium_channels::email::bounce;
+use angarium_store::{BounceOutcome, BounceReport};
 use axum::extract::{Request, State};
 use axum::{Extension, Json};
 
@@ -40,21 +40,5 @@ fn read(mail: &[u8]) -> Result<BounceReport, Problem> {
     let report = bounce::read(mail).map_err(|error| refuse(&error.to_string()))?;
     let notification =
         report.notification.ok_or_else(|| refuse("does not say which notification came back"))?;
-    let bounces = report.recipients.into_iter().map(|recipient| Bounce {
-        address: recipient.address,
-        action: recorded(recipient.action),
-        status: recipient.status,
-        diagnostic: recipient.diagnostic,
-    });
-    Ok(BounceReport { notification, bounces: bounces.collect() })
-}
-
-fn recorded(action: Action) -> BounceAction {
-    match action {
-        Action::Failed => BounceAction::Failed,
-        Action::Delayed => BounceAction::Delayed,
-        Action::Delivered => BounceAction::Delivered,
-        Action::Relayed => BounceAction::Relayed,
-        Action::Expanded => BounceAction::Expanded,
-    }
+    Ok(BounceReport { notification, bounces: report.bounces })
 }

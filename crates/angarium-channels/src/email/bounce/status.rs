@@ -1,12 +1,12 @@
 //! The delivery status inside a report: groups of fields, one about the message and one about each address.
 
 use angarium_domain::address::Address;
+use angarium_domain::bounce::{Bounce, BounceAction};
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::id::NotificationId;
 use angarium_domain::limits::ERROR_CHARS;
 use angarium_domain::text::one_line;
 
-use super::Recipient;
 use crate::mask::clean;
 
 /// Recipients of one report that are read.
@@ -19,7 +19,7 @@ const FIELD_BYTES: usize = 4 * 1024;
 #[derive(Default)]
 pub(super) struct DeliveryStatus {
     pub(super) envelope_id: Option<NotificationId>,
-    pub(super) recipients: Vec<Recipient>,
+    pub(super) bounces: Vec<Bounce>,
 }
 
 /// Fields that belong together; groups are parted by empty lines. The first field of a name counts.
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> DeliveryStatus {
         } else {
             open = group.begin(line);
         }
-        if status.recipients.len() == RECIPIENTS {
+        if status.bounces.len() == RECIPIENTS {
             return status;
         }
     }
@@ -82,14 +82,19 @@ impl DeliveryStatus {
         let [envelope_id, original, last, action, status, diagnostic] = group.0;
         let envelope_id = envelope_id.and_then(|id| decode(id.trim()).parse().ok());
         self.envelope_id = self.envelope_id.or(envelope_id);
-        let action = action.and_then(|word| word.parse().ok());
+        let action = action.and_then(|text| action_in(&text));
         let address = recipient(original.as_deref(), last.as_deref());
         if let (Some(action), Some(address)) = (action, address) {
             let status = status.and_then(|text| code(&text)).unwrap_or_default();
             let diagnostic = diagnostic.and_then(|text| explanation(&text));
-            self.recipients.push(Recipient { address, action, status, diagnostic });
+            self.bounces.push(Bounce { address, action, status, diagnostic });
         }
     }
+}
+
+/// The first word, in any case; comments may follow.
+fn action_in(text: &str) -> Option<BounceAction> {
+    text.split_whitespace().next()?.to_ascii_lowercase().parse().ok()
 }
 
 /// The address that was sent to. The original one comes back as we encoded it, or decoded; that it is the same as
