@@ -32,10 +32,10 @@ use angarium_egress::{Client, Connector};
 use message::{Composed, Letterhead, compose};
 use smtp::auth::spellings;
 pub use smtp::auth::{Credential, Login, Mechanism, UnknownMechanism};
-use smtp::pool::Pool;
-use smtp::session::{Offers, Outside, Session};
-use smtp::transaction::{Ended, Envelope, Fate, Limits, dot_stuffed};
-use smtp::verdict::Judge;
+use smtp::pool::{Change, GOODBYE, Pool};
+use smtp::session::{self, Offers, Outside, Session};
+use smtp::transaction::{self, Ended, Envelope, Fate, Limits, dot_stuffed};
+use smtp::verdict::{Judge, is_crowd};
 use tokio::time::Instant;
 use url::Host;
 
@@ -45,9 +45,12 @@ use crate::mask::Mask;
 /// goes in further transactions.
 const RECIPIENTS: usize = 1000;
 
-/// One transaction may take so many times the limit of a command, and the limit of the last reply besides: opening
-/// a session, naming everybody twice over, the message; and a session that turns out to be used up before that.
-const TRANSACTION: u32 = 90;
+/// One transaction may take so many times the limit of a command, and the limit of the last reply besides: one over
+/// a session that turns out to be used up, which is ended; three sessions opened and a wait between them; one more.
+const TRANSACTION: u32 = transaction::LONGEST + 1 + 3 * session::OPENING + 1 + transaction::LONGEST;
+
+/// How often a message tries to open a session where the relay takes no more of them.
+const OPENED: usize = 3;
 
 /// How long a mail waits for a session to come back where the relay takes no more of them.
 const CROWDED: Duration = Duration::from_secs(20);
@@ -158,7 +161,7 @@ impl EmailAdapter {
             message: &delivery.message,
         };
         let mut mail = Mail { composed: &composed, stuffed: &stuffed, delivery, channel, plain: false };
-        let last_begin = Instant::now() + longest(channel) - transaction(channel);
+        let last_begin = Instant::now() + longest(channel) - longest_transaction(channel);
         let mut fates: Vec<Option<Outcome>> = vec![None; delivery.addresses.len()];
         let mut left: Vec<usize> = (0..delivery.addresses.len()).collect();
         while !left.is_empty() {
@@ -189,36 +192,39 @@ impl EmailAdapter {
     ) -> Vec<(usize, bool)> {
         let channel = mail.channel;
         // Whoever wants to see the conversation wants to see its beginning.
-        let mut idle = if mail.delivery.transcript.is_none() { pool.take() } else { None };
+        let idle = if mail.delivery.transcript.is_none() { pool.take() } else { None };
+        let mut last = idle.is_none();
+        let mut session = match idle {
+            Some(session) => Ok(session),
+            None => self.session(mail, pool, judge).await,
+        };
         loop {
-            let session = match idle.take() {
-                Some(session) => Ok(session),
-                None => self.open(mail, pool, judge).await,
-            };
-            let mut session = match session {
-                Ok(session) => session,
+            let mut ready = match session {
+                Ok(ready) => ready,
                 Err(failure) => {
                     settle(fates, left, &Outcome::Failed(failure));
                     return Vec::new();
                 }
             };
-            let fit = mail.fit(&session.offers, left, fates).unwrap_or_else(|failure| {
+            let fit = mail.fit(&ready.offers, left, fates).unwrap_or_else(|failure| {
                 settle(fates, left, &Outcome::Failed(failure));
                 Vec::new()
             });
             if fit.is_empty() {
-                pool.put(session, channel.max_idle);
+                pool.put(ready, channel.max_idle);
                 return Vec::new();
             }
             let limits = Limits { command: channel.timeout, last_reply: channel.final_timeout };
-            match session.hand_over(&mail.to(&fit), limits, judge).await {
-                // That costs nothing: a fresh session serves at once.
+            match ready.hand_over(&mail.to(&fit), limits, judge).await {
+                // That costs the message nothing: another session is tried.
                 Ended::Stale => {
-                    tokio::spawn(session.quit(channel.timeout));
+                    ready.quit(channel.timeout.min(GOODBYE)).await;
+                    session = if last { Err(judge.used_up()) } else { self.session(mail, pool, judge).await };
+                    last = true;
                 }
                 Ended::Done { fates: told, reusable } => {
                     if reusable {
-                        pool.put(session, channel.max_idle);
+                        pool.put(ready, channel.max_idle);
                     }
                     return take_in(fates, &fit, told);
                 }
@@ -227,19 +233,26 @@ impl EmailAdapter {
     }
 
     /// A fresh session; where the relay takes no more of them, the next one that comes back.
-    async fn open(&self, mail: &Mail<'_>, pool: &Pool, judge: &Judge<'_>) -> Result<Session, Failure> {
-        let transcript = mail.delivery.transcript.clone();
-        let is_shown = transcript.is_some();
-        let opened = Session::open(&self.outside, mail.channel, judge, transcript, pool.membership()).await;
-        let refused = match opened {
-            Ok(session) => return Ok(session),
-            Err(failure) => failure,
-        };
-        let crowded = refused.class == FailureClass::RateLimited && !refused.whole_channel;
-        if !crowded || is_shown {
-            return Err(refused);
+    async fn session(&self, mail: &Mail<'_>, pool: &Pool, judge: &Judge<'_>) -> Result<Session, Failure> {
+        let deadline = Instant::now() + mail.channel.timeout.min(CROWDED);
+        let mut opened = 1;
+        loop {
+            let transcript = mail.delivery.transcript.clone();
+            let is_shown = transcript.is_some();
+            let opened_now = Session::open(&self.outside, mail.channel, judge, transcript).await;
+            let refused = match opened_now {
+                Ok(session) => return Ok(pool.adopt(session)),
+                Err(failure) => failure,
+            };
+            if is_shown || !is_crowd(&refused) {
+                return Err(refused);
+            }
+            match pool.change(deadline).await {
+                Some(Change::Back(session)) => return Ok(*session),
+                Some(Change::Ended) if opened < OPENED => opened += 1,
+                _ => return Err(refused),
+            }
         }
-        pool.take_before(Instant::now() + mail.channel.timeout.min(CROWDED)).await.ok_or(refused)
     }
 }
 
@@ -326,13 +339,13 @@ fn settle(fates: &mut [Option<Outcome>], places: &[usize], outcome: &Outcome) {
 }
 
 /// The longest that one transaction may take.
-fn transaction(channel: &EmailChannel) -> Duration {
+fn longest_transaction(channel: &EmailChannel) -> Duration {
     channel.timeout * TRANSACTION + channel.final_timeout
 }
 
 /// The longest that all transactions of one mail may take: as long again as the last of them.
 fn longest(channel: &EmailChannel) -> Duration {
-    transaction(channel) * 2
+    longest_transaction(channel) * 2
 }
 
 impl Adapter for EmailAdapter {

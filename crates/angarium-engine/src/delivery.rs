@@ -55,7 +55,7 @@ impl Way {
 
     /// Whether each exchange goes to one address, so that how it ends tells how the receiver behind that address
     /// does. Where one message goes to many, what stands between us and them would be blamed on them.
-    fn one_to_each(&self) -> bool {
+    pub(crate) fn one_to_each(&self) -> bool {
         self.adapter.addresses_per_send() <= 1
     }
 }

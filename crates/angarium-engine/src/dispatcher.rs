@@ -66,7 +66,7 @@ pub struct Dispatcher {
     stop: watch::Sender<bool>,
     main: JoinHandle<()>,
     settler: JoinHandle<()>,
-    helpers: JoinSet<()>,
+    beside: JoinSet<()>,
     context: Arc<Context>,
 }
 
@@ -95,9 +95,9 @@ impl Dispatcher {
         let (done, ended) = mpsc::unbounded_channel();
         let (store, leases) = (Arc::clone(&context.store), Arc::clone(&context.leases));
         let settler = tokio::spawn(settler::run(store, leases, settlements, done));
-        let mut helpers = JoinSet::new();
-        helpers.spawn(keep_leases(Arc::clone(&context), settings.lease));
-        helpers.spawn(audit_job::run(Arc::clone(&context.store), Duration::from_secs(30)));
+        let mut beside = JoinSet::new();
+        beside.spawn(keep_leases(Arc::clone(&context), settings.lease));
+        beside.spawn(audit_job::run(Arc::clone(&context.store), Duration::from_secs(30)));
         let worker = Worker {
             permits: Permits::new(settings.max_parallel_deliveries.max(1)),
             context: Arc::clone(&context),
@@ -108,7 +108,7 @@ impl Dispatcher {
             deliveries: JoinSet::new(),
         };
         let main = tokio::spawn(worker.run(stopped));
-        Ok(Dispatcher { stop, main, settler, helpers, context })
+        Ok(Dispatcher { stop, main, settler, beside, context })
     }
 
     /// Waits until the dispatcher ends by itself, which it must not.
@@ -116,7 +116,7 @@ impl Dispatcher {
         tokio::select! {
             _ = &mut self.main => {}
             _ = &mut self.settler => {}
-            _ = self.helpers.join_next() => {}
+            _ = self.beside.join_next() => {}
         }
     }
 
@@ -134,7 +134,7 @@ impl Dispatcher {
         if tokio::time::timeout(LAST_OUTCOMES, &mut self.settler).await.is_err() {
             self.settler.abort();
         }
-        self.helpers.shutdown().await;
+        self.beside.shutdown().await;
         in_time
     }
 }
@@ -162,13 +162,12 @@ async fn keep_leases(context: Arc<Context>, lease: Duration) {
             tracing::warn!(
                 clock.ahead_s = ahead.as_secs(),
                 clock.behind_s = behind.as_secs(),
-                "clock_jump: the wall clock was set; due times follow it"
+                "clock_jump: the wall clock was set; due times follow it, waits are moved with it"
             );
         }
-        if behind > CLOCK_STEP {
-            shift_waits(&context, behind).await;
+        if behind <= CLOCK_STEP || shift_waits(&context, behind).await {
+            before = now;
         }
-        before = now;
         context.leases.renew(&context.store, context.clock.as_ref(), lease).await;
         if let Err(error) = recovery::take_back(&context, context.clock.now()).await {
             tracing::warn!(store.error = %error, "claims of dead processes could not be taken back");
@@ -176,11 +175,14 @@ async fn keep_leases(context: Arc<Context>, lease: Duration) {
     }
 }
 
-/// A wait is meant in seconds from when it was set, whatever the wall clock read then.
-async fn shift_waits(context: &Context, behind: Duration) {
-    if let Err(error) = context.store.shift_waits(behind, context.clock.now()).await {
+/// A wait is meant in seconds from when it was set, whatever the wall clock read then. One that was set since the clock
+/// was, but before that was noticed, is over too early: that is the lesser evil. False if it is to be tried again.
+async fn shift_waits(context: &Context, behind: Duration) -> bool {
+    let shifted = context.store.shift_waits(behind, context.clock.now()).await;
+    if let Err(error) = &shifted {
         tracing::warn!(store.error = %error, "waits of receivers could not be moved with the clock");
     }
+    shifted.is_ok()
 }
 
 /// A wall clock that moved this much more or less than time did was set by somebody.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use angarium_domain::disposition::Scope;
-use angarium_store::{Claim, LaneKey, Settled, Settlement, Store, StoreError};
+use angarium_store::{Claim, LaneKey, ScopeChange, Settled, Settlement, Store, StoreError};
 use tokio::sync::mpsc;
 
 use crate::leases::Leases;
@@ -60,7 +60,8 @@ async fn write(store: &Store, settlements: Vec<Settlement>) {
     for (settlement, became) in settlements.iter().zip(settled) {
         let id = settlement.id;
         match became {
-            Settled::Applied | Settled::Superseded => {}
+            Settled::Applied => settlement.scopes.iter().for_each(tell_of_suspension),
+            Settled::Superseded => {}
             Settled::Late => {
                 tracing::info!(notification.id = %id, "an outcome came in after its claim had ended")
             }
@@ -70,6 +71,12 @@ async fn write(store: &Store, settlements: Vec<Settlement>) {
             // The store has said why.
             Settled::Gone | Settled::Failed => {}
         }
+    }
+}
+
+fn tell_of_suspension(change: &ScopeChange) {
+    if let (Scope::SuspendChannel(_), Some(channel)) = (change.scope, &change.channel) {
+        tracing::warn!(channel.name = %channel, channel.reason = change.reason, "a channel is suspended");
     }
 }
 

@@ -108,7 +108,6 @@ pub(crate) async fn apply(tx: &mut Tx<'_>, change: &ScopeChange, now: Timestamp)
             tx.execute(CHANNEL_WAITS, params![channel, until, None::<&str>]).await?;
         }
         Scope::SuspendChannel(until) => {
-            tracing::warn!(channel.name = channel, reason, "a channel is suspended");
             tx.execute(CHANNEL_WAITS, params![channel, until, reason]).await?;
         }
         Scope::SuppressAddress => {

@@ -1,8 +1,8 @@
 //! Texts as parts of a mail: seven bits, short lines, CRLF, whatever goes in.
 //!
 //! Mostly ASCII is written as quoted-printable, which can still be read on the wire; the rest as base64. Both pass
-//! servers without 8BITMIME, and no relay has a reason to touch a line. A dot at the beginning of a line is left
-//! to the conversation with the server, which doubles it.
+//! relays without 8BITMIME, and no relay has a reason to touch a line. A dot at the beginning of a line is left
+//! to the conversation with the relay, which doubles it.
 
 use std::borrow::Cow;
 

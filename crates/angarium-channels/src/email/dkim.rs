@@ -1,4 +1,4 @@
-//! DKIM signatures (RFC 6376; Ed25519: RFC 8463), for channels whose server does not sign by itself.
+//! DKIM signatures (RFC 6376; Ed25519: RFC 8463), for channels whose relay does not sign by itself.
 //!
 //! Header and body are signed in relaxed form, which survives what relays do to white space. From and Subject are
 //! signed once more than they stand there, so that nobody can add another one. Both algorithms are deterministic,

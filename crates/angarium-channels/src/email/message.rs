@@ -1,5 +1,5 @@
 //! A notification as a mail: the whole of it, header and body, ready to be sent but for the dots at the beginning
-//! of lines, which the conversation with the server doubles.
+//! of lines, which the conversation with the relay doubles.
 //!
 //! Written here rather than by a library, because every attempt has to send the same bytes and hostile text has
 //! to arrive as text. Nothing in a mail depends on the attempt: Date tells when the message is from, Message-ID and
@@ -39,7 +39,7 @@ pub struct Letterhead {
     /// Where to unsubscribe with one click, unless the message says so itself (see
     /// [`unsubscribe_url`](super::options::unsubscribe_url)). Large receivers heed it in signed mails only.
     pub unsubscribe: Option<Url>,
-    /// Signs every mail. None where the server does, or nobody.
+    /// Signs every mail. None where the relay does, or nobody.
     pub signer: Option<dkim::Signer>,
 }
 
@@ -48,7 +48,7 @@ pub struct Letterhead {
 pub struct Composed {
     /// Header and body in lines that end with CRLF, ASCII unless `needs_smtputf8`; dots are not doubled.
     pub bytes: Vec<u8>,
-    /// A mailbox in the header has a local part beyond ASCII, so that the server must offer SMTPUTF8 (RFC 6531).
+    /// A mailbox in the header has a local part beyond ASCII, so that the relay must offer SMTPUTF8 (RFC 6531).
     pub needs_smtputf8: bool,
 }
 

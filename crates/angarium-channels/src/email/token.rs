@@ -5,13 +5,14 @@ use std::fmt;
 use std::time::Duration;
 
 use angarium_domain::outcome::{Failure, FailureClass};
-use angarium_egress::{Client, Fault, FaultKind, Request, Response, Trust};
+use angarium_egress::{Client, Fault, Request, Response, Trust};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::{Url, form_urlencoded};
 
+use super::smtp::verdict::class_of;
 use crate::mask::Mask;
 
 /// How long fetching a token may take.
@@ -136,14 +137,7 @@ impl TokenSource {
     }
 
     fn unreachable(&self, fault: &Fault) -> Failure {
-        let class = match fault.kind {
-            FaultKind::Blocked(_) | FaultKind::Request | FaultKind::NoSuchName | FaultKind::Certificate => {
-                FailureClass::PermanentConfig
-            }
-            FaultKind::Local => FailureClass::Internal,
-            _ => FailureClass::Transient,
-        };
-        self.failure(class, &fault.to_string())
+        self.failure(class_of(fault.kind), &fault.to_string())
     }
 
     /// 4xx says that we are not known or not allowed (RFC 6749, 5.2).

@@ -131,6 +131,8 @@ impl Round {
             Scope::SuspendChannel(until) => {
                 self.suspended.get_or_insert_with(|| (until, reason.to_owned()));
             }
+            // Who stands behind the addresses of one exchange for many was not asked.
+            Scope::LaneWaits(_) if !way.one_to_each() => {}
             Scope::LaneWaits(_) | Scope::SuppressAddress => {
                 let address = Address::stored(way.settings.kind, target.address.clone());
                 let receiver = address.receiver().to_owned();

@@ -5,9 +5,10 @@ use std::time::Duration;
 use angarium_domain::channel::{ChannelKind, ChannelSettings};
 use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 use angarium_domain::state::Status;
+use angarium_domain::time::{Clock, Timestamp};
 use angarium_store::Action;
 
-use crate::support::{Act, Scripted, Setup, World, fail, list, ok};
+use crate::support::{Act, Scripted, Setup, World, fail, list, ok, within};
 
 /// OB-06: woken at once by new work, long before the interval ends.
 #[tokio::test]
@@ -204,4 +205,23 @@ async fn c114_an_opt_out_ends_an_address() {
     }
     assert_eq!(world.adapter.sent_to("a"), 1);
     assert_eq!(world.store.list_suppressions(None, 100).await.unwrap().len(), 1);
+}
+
+/// C051: a wait of seconds stays one when the wall clock is set back by hours.
+#[tokio::test]
+async fn c051_a_wait_follows_a_clock_that_is_set_back() {
+    let world = World::new(Setup { lease: Duration::from_millis(30), ..Setup::default() }).await;
+    world.adapter.outcomes("a", [limited()]);
+    world.hand_in("first", "a").await;
+    world.until("first", Status::Retrying).await;
+    world.hand_in("second", "a").await;
+    let now = || Clock::now(world.clock.as_ref());
+    world.clock.step_wall_clock(now().minus(Duration::from_secs(7200)));
+    let soon = |until: Timestamp| until.since(now()) <= Duration::from_secs(30);
+    within(async {
+        while !world.store.waiting_lanes(now()).await.unwrap().iter().all(|lane| soon(lane.waits_until)) {}
+    })
+    .await;
+    world.advance(30);
+    world.until("second", Status::Delivered).await;
 }

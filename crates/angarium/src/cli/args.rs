@@ -327,9 +327,9 @@ Examples:
   angarium bounce report.eml
 
 In the aliases of Postfix, under the name that the channel's return_path has there:
-  bounces: \"|angarium bounce --server http://127.0.0.1:7180 --key-file /etc/angarium/bounces.key\"
+  bounces: \"|angarium bounce --key-file /etc/angarium/bounces.key; test $? -ne 4 || exit 75\"
 
-A mail server tries a command again that ends with 75: let a script do that where this ends with 4.";
+Postfix keeps a mail for which a command ends with 75, and tries again.";
 
 /// What can be done with the configuration.
 #[derive(Debug, Subcommand)]

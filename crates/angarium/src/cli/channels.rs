@@ -15,7 +15,7 @@ use super::table::{Column, escape};
 const COLUMNS: &[Column] =
     &[("NAME", 40), ("KIND", 8), ("PARALLEL", 8), ("STATE", 14), ("UNTIL", 20), ("REASON", 100)];
 
-/// How long a test may take: as long as a mail server may that takes its time over every command.
+/// How long a test may take: longer than anybody waits. The server breaks it off when we go.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
 pub(super) fn list(api: &Api, out: &mut Out) -> Result<Exit, Failure> {

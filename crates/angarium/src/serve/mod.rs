@@ -1,7 +1,7 @@
 //! The server's life: start, serve, stop.
 //!
-//! A start opens the database (and so takes it for this process), takes back what a dead process held, starts
-//! to dispatch, and only then serves connections; `listening on …` is printed and `/readyz` answers 200 from
+//! A start opens the database (and so takes it for this process), lets suspended channels try again, takes back what
+//! a dead process held, starts to dispatch, and only then serves connections; `listening on …` is printed and `/readyz` answers 200 from
 //! then on. The first signal stops softly: nothing new is claimed, what is in flight is finished and written,
 //! the status is 0. A second signal, or a grace that ends, stops hard, which is safe at any point. A part that
 //! ends by itself ends the process, loudly.
@@ -171,7 +171,7 @@ async fn give_channels_another_try(store: &Store, clock: &dyn Clock) -> Result<(
         let (Some(reason), Ok(name)) = (state.suspended, ChannelName::parse(&state.channel)) else {
             continue;
         };
-        tracing::info!(channel.name = %name, reason, "a suspended channel is tried again after the start");
+        tracing::info!(channel.name = %name, channel.reason = reason, "a suspended channel is tried again after the start");
         store.reopen_channel(&name, clock.now()).await?;
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! Sessions that wait for their next message. One that waited too long is ended politely, so that the relay need
 //! not end it first.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -13,16 +15,13 @@ use super::session::Session;
 const IDLE: Duration = Duration::from_secs(30);
 
 /// How long saying goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(5);
+pub(crate) const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The idle sessions of one channel.
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: Arc<Mutex<Idle>>,
-    /// Told of each session that comes back.
-    back: Notify,
-    /// Held by every session of this channel, idle or not.
-    sessions: Arc<()>,
+    members: Arc<Members>,
 }
 
 #[derive(Default)]
@@ -31,30 +30,62 @@ struct Idle {
     swept: bool,
 }
 
+/// The sessions of one channel, idle or not.
+#[derive(Default)]
+struct Members {
+    count: AtomicUsize,
+    /// Told when a session comes back, and when one ends.
+    change: Notify,
+}
+
+/// What a session holds as long as it lives.
+pub(crate) struct Membership(Arc<Members>);
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+        self.0.change.notify_one();
+    }
+}
+
+/// What a message finds that waited because the relay took no more sessions.
+pub(crate) enum Change {
+    /// One came back.
+    Back(Box<Session>),
+    /// One ended: there may be room for another.
+    Ended,
+}
+
 impl Pool {
-    /// The session that was used last, if one waits.
+    /// The session that was used last, if one waits. One that waited too long is ended.
     pub(crate) fn take(&self) -> Option<Session> {
-        let session = lock(&self.idle).sessions.pop()?;
-        let fresh = session.idle_since.elapsed() < IDLE;
-        fresh.then_some(Session { reused: true, ..session })
-    }
-
-    /// What a session of this channel holds as long as it lives.
-    pub(crate) fn membership(&self) -> Arc<()> {
-        Arc::clone(&self.sessions)
-    }
-
-    /// A session that comes back before `deadline`, for a relay that takes no more of them; none at once if there is
-    /// none that could.
-    pub(crate) async fn take_before(&self, deadline: Instant) -> Option<Session> {
-        while Arc::strong_count(&self.sessions) > 1 {
-            let back = self.back.notified();
-            if let Some(session) = self.take() {
-                return Some(session);
-            }
-            timeout_at(deadline, back).await.ok()?;
+        let mut session = lock(&self.idle).sessions.pop()?;
+        if session.idle_since.elapsed() >= IDLE {
+            tokio::spawn(session.quit(GOODBYE));
+            return None;
         }
-        None
+        session.reused = true;
+        Some(session)
+    }
+
+    /// Counts a session that was opened as one of this channel's, as long as it lives.
+    pub(crate) fn adopt(&self, session: Session) -> Session {
+        self.members.count.fetch_add(1, Ordering::Relaxed);
+        Session { _membership: Some(Membership(Arc::clone(&self.members))), ..session }
+    }
+
+    /// Waits until a session comes back or ends, but not beyond `deadline`; none at once if there is none that could.
+    pub(crate) async fn change(&self, deadline: Instant) -> Option<Change> {
+        let mut change = pin!(self.members.change.notified());
+        change.as_mut().enable();
+        if let Some(session) = self.take() {
+            return Some(Change::Back(Box::new(session)));
+        }
+        if self.members.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        timeout_at(deadline, change).await.ok()?;
+        Some(self.take().map_or(Change::Ended, |session| Change::Back(Box::new(session))))
     }
 
     /// Keeps a session for the next message, at most `most` of them.
@@ -68,7 +99,7 @@ impl Pool {
             return;
         }
         idle.sessions.push(session);
-        self.back.notify_one();
+        self.members.change.notify_one();
         if !std::mem::replace(&mut idle.swept, true) {
             tokio::spawn(sweep(Arc::downgrade(&self.idle)));
         }

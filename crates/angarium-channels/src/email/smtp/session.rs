@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use angarium_domain::outcome::Failure;
 use angarium_domain::transcript::Transcript;
@@ -10,13 +11,14 @@ use tokio::time::{Instant, timeout};
 
 use super::Phase;
 use super::auth;
+use super::pool::Membership;
 use super::reply::Reply;
 use super::verdict::Judge;
 use super::wire::{Broken, Wire};
 use crate::email::{EmailChannel, Security};
 
 /// A session may take so many times the limit of one command to open.
-const OPENING: u32 = 5;
+pub(crate) const OPENING: u32 = 5;
 
 /// What sessions are opened with.
 pub(crate) struct Outside {
@@ -47,8 +49,8 @@ pub(crate) struct Session {
     /// The last message was broken off; the relay is to forget it before the next.
     pub(crate) dirty: bool,
     pub(crate) idle_since: Instant,
-    /// Of the channel's pool.
-    pub(crate) _membership: Arc<()>,
+    /// Among the sessions of its channel, once it is one.
+    pub(crate) _membership: Option<Membership>,
 }
 
 impl Session {
@@ -58,17 +60,16 @@ impl Session {
         channel: &EmailChannel,
         judge: &Judge<'_>,
         transcript: Option<Arc<Transcript>>,
-        membership: Arc<()>,
     ) -> Result<Session, Failure> {
-        let opening = open(outside, channel, judge, transcript, membership);
+        let opening = open(outside, channel, judge, transcript);
         timeout(channel.timeout * OPENING, opening)
             .await
             .unwrap_or_else(|_| Err(judge.broken(Phase::Hello, &Broken::Timeout)))
     }
 
-    /// Says goodbye. What the relay thinks of that is of no interest.
-    pub(crate) async fn quit(mut self, channel_timeout: std::time::Duration) {
-        let _it_may_be_gone = self.wire.say("QUIT\r\n", channel_timeout).await;
+    /// Says goodbye, and waits until the relay has heard it: by then it counts the session no more.
+    pub(crate) async fn quit(mut self, limit: Duration) {
+        let _it_may_be_gone = self.wire.ask("QUIT", limit).await;
     }
 }
 
@@ -77,7 +78,6 @@ async fn open(
     channel: &EmailChannel,
     judge: &Judge<'_>,
     transcript: Option<Arc<Transcript>>,
-    membership: Arc<()>,
 ) -> Result<Session, Failure> {
     let limit = channel.timeout;
     let relay = &channel.relay;
@@ -114,14 +114,7 @@ async fn open(
         }
         auth::log_in(&mut wire, login, &offers, &outside.client, channel, judge).await?;
     }
-    Ok(Session {
-        wire,
-        offers,
-        reused: false,
-        dirty: false,
-        idle_since: Instant::now(),
-        _membership: membership,
-    })
+    Ok(Session { wire, offers, reused: false, dirty: false, idle_since: Instant::now(), _membership: None })
 }
 
 /// EHLO, or HELO where the relay does not know that.
@@ -207,7 +200,7 @@ mod tests {
         assert_eq!(Offers::told(&reply), expected, "the first line is a greeting");
     }
 
-    /// SM9: without TLS, no credentials but for this machine's own relay.
+    /// Without TLS, no credentials but for this machine's own relay.
     #[test]
     fn c103_who_may_have_credentials() {
         let may = |protected, peer: &str| may_have_credentials(protected, Some(peer.parse().unwrap()));

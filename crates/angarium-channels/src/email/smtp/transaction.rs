@@ -1,6 +1,6 @@
 //! One message handed over: MAIL, a RCPT for each recipient, DATA, the message, the final dot.
 //!
-//! Where the relay offers PIPELINING the commands go out together and the answers are read in order; otherwise one
+//! Where the relay offers PIPELINING the commands go out together and the replies are read in order; otherwise one
 //! at a time. Either way each recipient's answer is kept on its own, and the message goes out if any was accepted.
 
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ use super::session::{Offers, Session};
 use super::verdict::{Answer, Judge};
 use super::wire::Broken;
 
-/// Commands that are sent before an answer is read; as many answers fit into what a connection holds unread.
+/// Commands that are sent before an answer is read; as many replies fit into what a connection holds unread.
 const WINDOW: usize = 32;
 
 /// After so many times the limit of one command no more recipients are named: those accepted by then get the
@@ -27,6 +27,10 @@ const NAMING: u32 = 10;
 
 /// All commands of one transaction together may take so many times the limit of one, and so may its message.
 const COMMANDS: u32 = 20;
+
+/// All of a transaction may take so many times the limit of one command, and the last reply besides: RSET, naming
+/// everybody twice with a dot in between, the message.
+pub(crate) const LONGEST: u32 = 1 + COMMANDS + 2 + COMMANDS + COMMANDS;
 
 /// What is handed over, and to whom.
 pub(crate) struct Envelope<'a> {
@@ -69,8 +73,8 @@ pub(crate) enum Ended {
     Stale,
 }
 
-/// The answers to the commands of an envelope, as far as they came.
-struct Answers {
+/// The replies to the commands of an envelope, as far as they came.
+struct Replies {
     mail: Option<Reply>,
     recipients: Vec<Option<Reply>>,
     data: Option<Reply>,
@@ -99,40 +103,41 @@ impl Session {
             }
         }
         let parameters = Parameters::of(envelope, &self.offers);
-        let mut answers = self.introduce(envelope, &parameters, limits).await;
+        let mut replies = self.introduce(envelope, &parameters, limits).await;
         let refused_parameters =
-            answers.mail.as_ref().is_some_and(|reply| matches!(reply.code, 501 | 504 | 555));
-        if refused_parameters && answers.broken.is_none() && parameters.are_optional() {
+            replies.mail.as_ref().is_some_and(|reply| matches!(reply.code, 501 | 504 | 555));
+        if refused_parameters && replies.broken.is_none() && parameters.are_optional() {
             // Some want a message even so; they get nothing but the dot.
-            let waits = answers.data.as_ref().is_some_and(|reply| reply.code == 354);
-            if !waits || self.deliver(envelope, false, limits, judge).await.1 {
-                let plain = Parameters::needed(envelope);
-                answers = self.introduce(envelope, &plain, limits).await;
+            let waits = replies.data.as_ref().is_some_and(|reply| reply.code == 354);
+            if waits && !self.finish(envelope, false, limits, judge).await.1 {
+                replies.broken = Some(Broken::Closed);
+            } else {
+                replies = self.introduce(envelope, &Parameters::needed(envelope), limits).await;
             }
         }
-        if self.reused && (answers.session_ended() || answers.session_is_used_up()) {
+        if self.reused && (replies.session_ended() || replies.session_is_used_up()) {
             return Ended::Stale;
         }
-        let fates = introduced(&answers, envelope, judge);
-        let ready = answers.data.as_ref().is_some_and(|reply| reply.code == 354);
-        let (outcome, reusable) = if ready && !answers.session_ended() {
+        let fates = introduced(&replies, envelope, judge);
+        let ready = replies.data.as_ref().is_some_and(|reply| reply.code == 354);
+        let (outcome, reusable) = if ready && !replies.session_ended() {
             let anybody = fates.iter().any(Option::is_none);
-            self.deliver(envelope, anybody, limits, judge).await
+            self.finish(envelope, anybody, limits, judge).await
         } else {
             self.dirty = true;
-            (Outcome::Failed(not_ready(&answers, judge)), !answers.session_ended())
+            (Outcome::Failed(not_ready(&replies, judge)), !replies.session_ended())
         };
         let fates = fates.into_iter().map(|fate| fate.unwrap_or_else(|| Fate::Is(outcome.clone())));
         Ended::Done { fates: fates.collect(), reusable }
     }
 
-    /// Sends the commands up to DATA and reads their answers.
+    /// Sends the commands up to DATA and reads their replies.
     async fn introduce(
         &mut self,
         envelope: &Envelope<'_>,
         parameters: &Parameters,
         limits: Limits,
-    ) -> Answers {
+    ) -> Replies {
         let sender = envelope.sender.map_or("", Address::as_str);
         let mut commands = vec![format!("MAIL FROM:<{sender}>{}\r\n", parameters.mail)];
         for recipient in &envelope.recipients {
@@ -140,31 +145,28 @@ impl Session {
         }
         commands.push("DATA\r\n".to_owned());
         let window = if self.offers.pipelining { WINDOW } else { 1 };
-        let mut answers = Answers {
+        let mut replies = Replies {
             mail: None,
             recipients: vec![None; envelope.recipients.len()],
             data: None,
             broken: None,
             with_parameters: parameters.dsn,
         };
-        let (begun, data) = (Instant::now(), commands.len() - 1);
-        let mut sent = 0;
-        while sent < commands.len() && !answers.is_over() {
-            if begun.elapsed() > limits.command * NAMING && answers.has_recipients() {
-                sent = data;
-            }
-            let end = commands.len().min(sent + window);
-            if sent == data && !answers.has_recipients() {
+        let begun = Instant::now();
+        let mut named = 0;
+        while !replies.is_over() {
+            let in_time = begun.elapsed() <= limits.command * NAMING;
+            let Some(next) = next_commands(named, commands.len(), window, replies.has_recipients(), in_time)
+            else {
                 break;
+            };
+            named = next.end;
+            let group = commands.get(next.clone()).unwrap_or_default().concat();
+            if let Err(broken) = self.exchange(&group, next, begun, limits, &mut replies).await {
+                replies.broken = Some(broken);
             }
-            let group = commands.get(sent..end).unwrap_or_default().concat();
-            if let Err(broken) = self.exchange(&group, sent..end, begun, limits, &mut answers).await {
-                answers.broken = Some(broken);
-                break;
-            }
-            sent = end;
         }
-        answers
+        replies
     }
 
     /// Sends commands together and reads the answer to each.
@@ -174,20 +176,20 @@ impl Session {
         places: Range<usize>,
         begun: Instant,
         limits: Limits,
-        answers: &mut Answers,
+        replies: &mut Replies,
     ) -> Result<(), Broken> {
         let deadline = begun + limits.command * COMMANDS;
         let limit = || limits.command.min(deadline.saturating_duration_since(Instant::now()));
         self.wire.say(commands, limit()).await?;
         for place in places {
-            answers.note(place, self.wire.hear(limit()).await?);
+            replies.note(place, self.wire.hear(limit()).await?);
         }
         Ok(())
     }
 
     /// The message and the answer to it. If nobody was accepted and the relay waits all the same, it gets nothing
     /// but the dot.
-    async fn deliver(
+    async fn finish(
         &mut self,
         envelope: &Envelope<'_>,
         anybody: bool,
@@ -201,7 +203,7 @@ impl Session {
             true => (envelope.message, limits.last_reply),
             false => (&b".\r\n"[..], limits.command),
         };
-        let handed_over = self.wire.hand_over(message, limits.command);
+        let handed_over = self.wire.say_message(message, limits.command);
         let handed_over = timeout(limits.command * COMMANDS, handed_over).await;
         if let Err(broken) = handed_over.unwrap_or(Err(Broken::Timeout)) {
             // The final dot did not leave. The relay may have said why before it closed.
@@ -223,7 +225,22 @@ impl Session {
     }
 }
 
-impl Answers {
+/// The commands that are sent next, by their places: the first is MAIL, the last DATA. None when all are sent, or when
+/// DATA is all that is left and nobody is there to have the message.
+fn next_commands(
+    sent: usize,
+    commands: usize,
+    window: usize,
+    anybody: bool,
+    in_time: bool,
+) -> Option<Range<usize>> {
+    let data = commands.checked_sub(1)?;
+    let next = if anybody && !in_time { data.max(sent) } else { sent };
+    let nobody = next == data && !anybody;
+    (next < commands && !nobody).then(|| next..commands.min(next + window))
+}
+
+impl Replies {
     fn note(&mut self, place: usize, reply: Reply) {
         let recipients = self.recipients.len();
         match place {
@@ -243,8 +260,8 @@ impl Answers {
 
     /// The connection broke, or the relay closes it.
     fn session_ended(&self) -> bool {
-        let mut replies = self.recipients.iter().chain([&self.mail, &self.data]).flatten();
-        self.broken.is_some() || replies.any(Reply::is_closing)
+        let mut all = self.recipients.iter().chain([&self.mail, &self.data]).flatten();
+        self.broken.is_some() || all.any(Reply::is_closing)
     }
 
     /// The relay takes no more mail over this session. Another one may do: some count mails, and have one code for
@@ -255,25 +272,24 @@ impl Answers {
 
     /// Nothing more needs to be asked: the sender was refused, or the relay is closing.
     fn is_over(&self) -> bool {
-        let closing = |reply: &Option<Reply>| reply.as_ref().is_some_and(|reply| reply.code == 421);
-        self.mail.as_ref().is_some_and(|reply| !reply.is_positive()) || self.recipients.iter().any(closing)
+        self.session_ended() || self.mail.as_ref().is_some_and(|reply| !reply.is_positive())
     }
 }
 
 /// The fate of each recipient so far; none for those that were accepted.
-fn introduced(answers: &Answers, envelope: &Envelope<'_>, judge: &Judge<'_>) -> Vec<Option<Fate>> {
+fn introduced(replies: &Replies, envelope: &Envelope<'_>, judge: &Judge<'_>) -> Vec<Option<Fate>> {
     let failed = |failure: Failure| Some(Fate::Is(Outcome::Failed(failure)));
-    if let Some(mail) = answers.mail.as_ref().filter(|reply| !reply.is_positive()) {
+    if let Some(mail) = replies.mail.as_ref().filter(|reply| !reply.is_positive()) {
         let failure = judge.refused(Phase::Mail, mail);
         return envelope.recipients.iter().map(|_| failed(failure.clone())).collect();
     }
-    let anybody = answers.has_recipients();
-    let judged = |reply: &Reply| judge.of_recipient(reply, answers.with_parameters);
+    let anybody = replies.has_recipients();
+    let judged = |reply: &Reply| judge.of_recipient(reply, replies.with_parameters);
     let said: Vec<Option<Answer>> =
-        answers.recipients.iter().map(|reply| reply.as_ref().map(judged)).collect();
+        replies.recipients.iter().map(|reply| reply.as_ref().map(judged)).collect();
     let unknown_here = !anybody && is_unknown_to_the_relay(&said, envelope);
     // Those who were not named for lack of time.
-    let left_out = anybody && answers.data.is_some();
+    let left_out = anybody && replies.data.is_some();
     said.into_iter()
         .map(|answer| match answer {
             Some(Answer::Accepted) => None,
@@ -286,7 +302,7 @@ fn introduced(answers: &Answers, envelope: &Envelope<'_>, judge: &Judge<'_>) -> 
             Some(Answer::NoRelaying(failure) | Answer::Refused(failure) | Answer::TooMany(failure)) => {
                 failed(failure)
             }
-            None => failed(not_ready(answers, judge)),
+            None => failed(not_ready(replies, judge)),
         })
         .collect()
 }
@@ -301,16 +317,16 @@ fn is_unknown_to_the_relay(said: &[Option<Answer>], envelope: &Envelope<'_>) -> 
 }
 
 /// Why a message was not handed over to those who would have had it.
-fn not_ready(answers: &Answers, judge: &Judge<'_>) -> Failure {
-    let phase = match (&answers.mail, answers.recipients.iter().all(Option::is_some)) {
+fn not_ready(replies: &Replies, judge: &Judge<'_>) -> Failure {
+    let phase = match (&replies.mail, replies.recipients.iter().all(Option::is_some)) {
         (None, _) => Phase::Mail,
         (Some(_), false) => Phase::Rcpt,
         (Some(_), true) => Phase::Data,
     };
-    if let Some(reply) = answers.recipients.iter().flatten().find(|reply| reply.is_closing()) {
+    if let Some(reply) = replies.recipients.iter().flatten().find(|reply| reply.is_closing()) {
         return Failure { class: FailureClass::Transient, ..judge.refused(Phase::Rcpt, reply) };
     }
-    match (&answers.data, &answers.broken) {
+    match (&replies.data, &replies.broken) {
         (Some(reply), _) => judge.refused(Phase::Data, reply),
         (None, Some(broken)) => judge.broken(phase, broken),
         (None, None) => judge.broken(phase, &Broken::Protocol),
@@ -403,6 +419,22 @@ mod tests {
         assert_eq!(dot_stuffed(b".a\r\n..\r\nb.\r\n"), b"..a\r\n...\r\nb.\r\n.\r\n");
         assert_eq!(dot_stuffed(b"a"), b"a\r\n.\r\n");
         assert_eq!(dot_stuffed(b""), b"\r\n.\r\n");
+    }
+
+    /// MAIL, four recipients, DATA: as many at once as fit, DATA only for somebody, and those who cannot be named in
+    /// time left out.
+    #[test]
+    fn what_is_sent_next() {
+        let next = |sent, window, anybody, in_time| next_commands(sent, 6, window, anybody, in_time);
+        assert_eq!(next(0, 32, false, true), Some(0..6));
+        assert_eq!(next(0, 1, false, true), Some(0..1));
+        assert_eq!(next(3, 2, true, true), Some(3..5));
+        assert_eq!(next(5, 2, true, true), Some(5..6));
+        assert_eq!(next(5, 2, false, true), None, "nobody was accepted");
+        assert_eq!(next(2, 2, true, false), Some(5..6), "no time for the others");
+        assert_eq!(next(2, 2, false, false), Some(2..4), "nobody yet: go on");
+        assert_eq!(next(6, 2, true, true), None);
+        assert_eq!(next(6, 2, true, false), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | connecting | refused, no answer, name not resolved for now, TLS fails | transient, the whole channel |
 //! | | no such name, certificate not trusted, address not allowed | the channel is unfit |
-//! | greeting to MAIL | a word for too many sessions at once | rate limited, five seconds |
+//! | greeting to MAIL | a word for too many sessions at once | another session of ours serves, else rate limited, five seconds |
 //! | greeting, EHLO, STARTTLS | 4xx, connection lost | transient, the whole channel |
 //! | | 5xx, no STARTTLS where it is required | the channel is unfit |
 //! | AUTH | 4xx | transient, the whole channel |
@@ -80,6 +80,12 @@ impl Judge<'_> {
         Failure::new(FailureClass::PermanentConfig, format!("{}: {what}", self.relay))
     }
 
+    /// Every session that was tried had been used up.
+    pub(crate) fn used_up(&self) -> Failure {
+        let detail = format!("{} ended every session before the message left", self.relay);
+        Failure::new(FailureClass::Transient, detail)
+    }
+
     /// There was no time for this recipient.
     pub(crate) fn out_of_time(&self) -> Failure {
         let detail =
@@ -90,14 +96,7 @@ impl Judge<'_> {
     /// What it means that the conversation broke off.
     pub(crate) fn broken(&self, phase: Phase, broken: &Broken) -> Failure {
         let class = match broken {
-            Broken::Dial(fault) => match fault.kind {
-                FaultKind::Blocked(_)
-                | FaultKind::NoSuchName
-                | FaultKind::Certificate
-                | FaultKind::Request => FailureClass::PermanentConfig,
-                FaultKind::Local => FailureClass::Internal,
-                _ => FailureClass::Transient,
-            },
+            Broken::Dial(fault) => class_of(fault.kind),
             _ => FailureClass::Transient,
         };
         let detail = match broken {
@@ -175,6 +174,27 @@ impl Judge<'_> {
     /// The relay's own words, in lower case: what it quotes of the message says nothing.
     fn words(&self, reply: &Reply) -> String {
         self.mask.excerpt(reply.text.as_bytes(), self.message).unwrap_or_default().to_lowercase()
+    }
+}
+
+/// Whether a failure is only that the relay has enough sessions for now.
+pub(crate) fn is_crowd(failure: &Failure) -> bool {
+    failure.class == FailureClass::RateLimited && failure.retry_after == Some(CROWDED_WAIT)
+}
+
+/// What it means that a host could not be reached which the operator named.
+pub(crate) fn class_of(fault: FaultKind) -> FailureClass {
+    match fault {
+        FaultKind::Blocked(_) | FaultKind::NoSuchName | FaultKind::Certificate | FaultKind::Request => {
+            FailureClass::PermanentConfig
+        }
+        FaultKind::Local => FailureClass::Internal,
+        FaultKind::Dns
+        | FaultKind::Connect
+        | FaultKind::Tls
+        | FaultKind::Timeout
+        | FaultKind::Protocol
+        | FaultKind::Reset => FailureClass::Transient,
     }
 }
 

@@ -140,7 +140,7 @@ impl Wire {
     }
 
     /// Hands over a message that ends in its final dot, piece by piece. When this returns, the relay may have it.
-    pub(crate) async fn hand_over(&mut self, message: &[u8], limit: Duration) -> Result<(), Broken> {
+    pub(crate) async fn say_message(&mut self, message: &[u8], limit: Duration) -> Result<(), Broken> {
         if self.transcript.is_some() {
             self.note(Speaker::Us, &String::from_utf8_lossy(message));
         }

@@ -193,6 +193,20 @@ async fn refused_parameters_are_left_out_once() {
     }
 }
 
+/// A relay that refuses a parameter, wants a message all the same, and goes at its dot: an outage, and no fault of the
+/// channel.
+#[tokio::test]
+async fn a_lax_relay_that_goes() {
+    let (receiver, adapter) = world().await;
+    receiver.script(Phase::Mail, [Reply::text("501 5.5.4 what parameter")]);
+    receiver.script(Phase::Data, [Reply::text("354 go on")]);
+    receiver.script(Phase::Final, [Reply::hang_up()]);
+    let failure = fail_one(&adapter).await;
+    assert_eq!(failure.class, FailureClass::Transient, "{failure:?}");
+    assert!(receiver.mails().is_empty());
+    delivered(send_one(&adapter).await);
+}
+
 /// Words that the relay quotes of the message say nothing about the relay.
 #[tokio::test]
 async fn what_is_quoted_of_the_message_decides_nothing() {
@@ -266,7 +280,7 @@ async fn a_connection_lost_at_every_step() {
     }
 }
 
-/// SM5: the server took the message and was gone before it said so: in doubt, and the repeat is the same message.
+/// the server took the message and was gone before it said so: in doubt, and the repeat is the same message.
 #[tokio::test]
 async fn the_answer_to_the_message_is_lost() {
     let (receiver, adapter) = world().await;
@@ -297,7 +311,7 @@ async fn a_server_that_falls_silent() {
     }
 }
 
-/// C102, SM11: odd answers are judged by their codes; endless and meaningless ones end the conversation.
+/// C102: odd answers are judged by their codes; endless and meaningless ones end the conversation.
 #[tokio::test]
 async fn c102_multi_line_bare_and_split_replies() {
     let (receiver, adapter) = world().await;
@@ -348,7 +362,7 @@ async fn a_relay_that_cannot_be_reached() {
     let mut known = options();
     known.hosts.insert("gone.example".to_owned(), Vec::new());
     known.hosts.insert("metadata.example".to_owned(), vec!["169.254.169.254".parse().unwrap()]);
-    // SM13: metadata addresses never, whoever wrote them.
+    // Metadata addresses never, whoever wrote them.
     for host in ["gone.example", "metadata.example", "169.254.169.254", "metadata.google.internal"] {
         let adapter: EmailAdapter = adapter_with(elsewhere(host), known.clone());
         let failure = fail_one(&adapter).await;
@@ -356,7 +370,7 @@ async fn a_relay_that_cannot_be_reached() {
     }
 }
 
-/// SM7: a message over the size that the server names is not begun.
+/// a message over the size that the server names is not begun.
 #[tokio::test]
 async fn a_message_that_is_too_large() {
     let mut options = without(&["SIZE"]);

@@ -85,7 +85,7 @@ async fn never_means_never() {
     assert!(!receiver.sessions()[0].tls);
 }
 
-/// C103, SM8: no STARTTLS where TLS is required: no AUTH, no MAIL, and the channel is to blame. Nor after 454.
+/// C103: no STARTTLS where TLS is required: no AUTH, no MAIL, and the channel is to blame. Nor after 454.
 #[tokio::test]
 async fn c103_starttls_missing_although_tls_is_required() {
     let auth = || mail::Auth { before_tls: true, ..mail::Auth::password("noc", "s3cret-passphrase") };

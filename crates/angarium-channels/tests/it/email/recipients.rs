@@ -198,7 +198,7 @@ async fn reports_are_asked_for_where_they_are_offered() {
     assert!(!mail.sender.parameters.iter().any(|parameter| parameter.starts_with("RET=")), "to whom?");
 }
 
-/// OB-12, DD-07: the relay's own id for the message is kept, and its answer without what it quotes.
+/// DD-07: the relay's own id for the message is kept, and its answer without what it quotes.
 #[tokio::test]
 async fn the_queue_id_is_kept() {
     let (receiver, adapter) = world().await;
@@ -231,7 +231,7 @@ async fn a_server_that_closes_among_the_recipients() {
     }
 }
 
-/// C109, C088, SM3: whatever a message holds, no line is too long, none ends in a bare CR or LF, and no dot of its
+/// C109, C088: whatever a message holds, no line is too long, none ends in a bare CR or LF, and no dot of its
 /// own ends it.
 #[tokio::test]
 async fn the_wire_is_clean_whatever_the_message_holds() {

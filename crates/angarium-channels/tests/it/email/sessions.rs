@@ -108,6 +108,19 @@ async fn an_answer_before_the_message_is_none() {
     assert!(receiver.mails().is_empty());
 }
 
+/// C098: so is one that the relay closed without a word; nothing is said over it any more.
+#[tokio::test]
+async fn c098_an_idle_session_closed_without_a_word() {
+    let (receiver, adapter) = world().await;
+    receiver.script(Phase::Final, [Reply::text("250 2.0.0 ok").then_hang_up()]);
+    delivered(send_one(&adapter).await);
+    receiver.wait_until(|sessions| sessions[0].over).await;
+    let said = receiver.sessions()[0].commands.len();
+    delivered(send_one(&adapter).await);
+    let sessions = receiver.sessions();
+    assert_eq!((sessions.len(), sessions[0].commands.len()), (2, said));
+}
+
 /// A doubt is a doubt on a session that served before, too: the message is not sent again by itself.
 #[tokio::test]
 async fn a_lost_answer_on_a_reused_session_is_in_doubt() {
