@@ -74,6 +74,7 @@ pub(crate) enum Ended {
 }
 
 /// The replies to the commands of an envelope, as far as they came.
+#[derive(Default)]
 struct Replies {
     mail: Option<Reply>,
     recipients: Vec<Option<Reply>>,
@@ -110,6 +111,7 @@ impl Session {
             // Some want a message even so; they get nothing but the dot.
             let waits = replies.data.as_ref().is_some_and(|reply| reply.code == 354);
             if waits && !self.finish(envelope, false, limits, judge).await.1 {
+                replies = Replies::none(envelope.recipients.len());
                 replies.broken = Some(Broken::Closed);
             } else {
                 replies = self.introduce(envelope, &Parameters::needed(envelope), limits).await;
@@ -145,13 +147,8 @@ impl Session {
         }
         commands.push("DATA\r\n".to_owned());
         let window = if self.offers.pipelining { WINDOW } else { 1 };
-        let mut replies = Replies {
-            mail: None,
-            recipients: vec![None; envelope.recipients.len()],
-            data: None,
-            broken: None,
-            with_parameters: parameters.dsn,
-        };
+        let mut replies =
+            Replies { with_parameters: parameters.dsn, ..Replies::none(envelope.recipients.len()) };
         let begun = Instant::now();
         let mut named = 0;
         while !replies.is_over() {
@@ -241,6 +238,10 @@ fn next_commands(
 }
 
 impl Replies {
+    fn none(recipients: usize) -> Self {
+        Replies { recipients: vec![None; recipients], ..Replies::default() }
+    }
+
     fn note(&mut self, place: usize, reply: Reply) {
         let recipients = self.recipients.len();
         match place {
