@@ -60,22 +60,22 @@ enum Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The signing domain is no domain.
-    #[error("the domain is not a name such as example.com, in A-labels where it is international")]
+    #[error("has a domain that is no name such as example.com (in A-labels where it is international)")]
     Domain,
     /// The selector is no part of a domain.
-    #[error("the selector is not a name such as mail2026")]
+    #[error("has a selector that is no name such as mail2026")]
     Selector,
     /// No private key in PEM.
-    #[error("the key is not a private key in PEM (-----BEGIN PRIVATE KEY-----)")]
+    #[error("is not a private key in PEM (-----BEGIN PRIVATE KEY-----)")]
     NotPem,
     /// A key that needs a passphrase.
-    #[error("the key is encrypted; a key without a passphrase is needed")]
+    #[error("is an encrypted key; one without a passphrase is needed")]
     Encrypted,
     /// An RSA key that is too weak, or larger than what is supported.
-    #[error("the RSA key has fewer than 2048 or more than 4096 bits")]
+    #[error("is an RSA key of fewer than 2048 or more than 4096 bits, or with an exponent that is too small")]
     Size,
     /// A key for other algorithms, or a damaged one.
-    #[error("the key is damaged, or neither an RSA nor an Ed25519 key")]
+    #[error("is a damaged key, or neither an RSA nor an Ed25519 key")]
     Unusable,
 }
 

@@ -321,15 +321,17 @@ const BOUNCE_HELP: &str = "\
 The report (a delivery status notification) is written down with its notification, and an address that will never
 take mail gets no more. Handing the same report in again does no harm. The key needs the scope operate.
 
-Exit codes: 0 written down, 1 refused, 3 the notification is not known, 4 the server cannot be reached.
+Exit codes: 0 written down, 1 refused, 3 no report or about a notification that is not known, 4 the server cannot
+be reached.
 
 Examples:
   angarium bounce report.eml
 
 In the aliases of Postfix, under the name that the channel's return_path has there:
-  bounces: \"|angarium bounce --key-file /etc/angarium/bounces.key; test $? -ne 4 || exit 75\"
+  bounces: \"|angarium bounce --server http://127.0.0.1:7180 --key-file /etc/angarium/bounces.key || test $? -eq 3 || exit 75\"
 
-Postfix keeps a mail for which a command ends with 75, and tries again.";
+The key is made with `angarium key create --scope operate bounces`; the user under whom Postfix runs the command must be
+able to read it. Postfix keeps a mail for which a command ends with 75, and tries again.";
 
 /// What can be done with the configuration.
 #[derive(Debug, Subcommand)]

@@ -89,14 +89,15 @@ impl Failure {
         Failure::new(Exit::Unreachable, "server_unreachable", "The server cannot be reached", detail)
     }
 
-    /// The server answered with a status that is no success: 3 if the problem's code says that the thing was
-    /// not found, else 1; a 404 alone may come from anyone. Its own problem object is kept as it came; an
+    /// The server answered with a status that is no success: 3 if the problem's code says that there was nothing to
+    /// act on, else 1; a 404 alone may come from anyone. Its own problem object is kept as it came; an
     /// answer that is none becomes one.
     pub fn answered(status: u16, body: &str) -> Self {
         match serde_json::from_str::<Value>(body) {
             Ok(problem) if problem.get("code").is_some() || problem.get("title").is_some() => {
                 let code = problem.get("code").and_then(Value::as_str).unwrap_or_default();
-                let exit = if code.ends_with("_not_found") { Exit::NothingMatched } else { Exit::Failed };
+                let nothing = code.ends_with("_not_found") || code == "not_a_bounce";
+                let exit = if nothing { Exit::NothingMatched } else { Exit::Failed };
                 Failure { exit, problem }
             }
             _ => {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use angarium_channels::email::dkim::{Signer, is_domain};
+use angarium_channels::email::dkim::{KeyError, Signer, is_domain};
 use angarium_channels::email::mailbox::Mailbox;
 use angarium_channels::email::options::unsubscribe_url;
 use angarium_channels::email::{Mechanism, Relay, Security};
@@ -194,11 +194,16 @@ fn oauth(section: Section<'_, '_>) -> Option<Oauth> {
 fn dkim(section: Section<'_, '_>, from: Option<&Mailbox>) -> Option<Dkim> {
     let domain = section.required("domain").and_then(|field| field.text());
     let selector = section.required("selector").and_then(|field| field.text());
-    let key = section.required("key").and_then(|field| field.key());
+    let field = section.required("key");
+    let key = field.as_ref().and_then(|field| field.key());
     let dkim = match (domain, selector, key) {
         (Some(domain), Some(selector), Some(key)) => {
             let signer = Signer::new(&domain, &selector, key.expose());
-            let signer = signer.map_err(|error| section.problem(error)).ok();
+            let refuse = |error: KeyError| match (&error, &field) {
+                (KeyError::Domain | KeyError::Selector, _) | (_, None) => section.problem(error),
+                (_, Some(key)) => key.problem(error),
+            };
+            let signer = signer.map_err(refuse).ok();
             let aligned = |signer: &Signer| from.is_none_or(|from| signer.covers(&from.address));
             if signer.is_some_and(|signer| !aligned(&signer)) {
                 section

@@ -284,6 +284,8 @@ fn say(line: &str) {
 pub(crate) struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    /// The terminal was closed, or somebody hopes for a reload: there is none, so that a restart is the honest answer.
+    hangup: tokio::signal::unix::Signal,
 }
 
 impl Signals {
@@ -292,6 +294,7 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
@@ -299,6 +302,7 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => {}
         }
     }
 }

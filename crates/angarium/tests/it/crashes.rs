@@ -107,7 +107,7 @@ async fn a_soft_stop_finishes_what_is_in_flight() {
     assert!(sent < 10, "nothing new was claimed after the signal");
 }
 
-/// A second signal stops at once, and what hung is taken back at the next start.
+/// A second signal stops at once, SIGHUP like any other, and what hung is taken back at the next start.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_stops_at_once() {
     let receiver = Receiver::start().await.unwrap();
@@ -122,7 +122,7 @@ async fn a_second_signal_stops_at_once() {
         }
     })
     .await;
-    server.signal("TERM");
+    server.signal("HUP");
     assert_eq!(server.ended().await.code(), Some(0));
     server.start().await;
     server.until(&id_of("alarm"), "delivered").await;

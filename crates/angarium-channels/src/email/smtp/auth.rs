@@ -117,9 +117,12 @@ pub(crate) async fn log_in(
     judge: &Judge<'_>,
 ) -> Result<(), Failure> {
     let mechanism = choose(login, offers).ok_or_else(|| {
-        let wanted = login.mechanism.map_or("", Mechanism::as_str);
-        let offered = offers.auth.join(" ");
-        judge.unfit(&format!("no common way to log in: wanted {wanted}, offered {offered}"))
+        let wanted: Vec<&str> = fitting(login).map(Mechanism::as_str).collect();
+        let offered = if offers.auth.is_empty() { "none".to_owned() } else { offers.auth.join(", ") };
+        judge.unfit(&format!(
+            "no common way to log in: {} would do, the relay offers {offered}",
+            wanted.join(" or ")
+        ))
     })?;
     let source = match &login.credential {
         Credential::Password(password) => {
@@ -145,14 +148,17 @@ pub(crate) async fn log_in(
 }
 
 fn choose(login: &Login, offers: &Offers) -> Option<Mechanism> {
-    let fitting = match login.credential {
+    fitting(login).find(|mechanism| offers.auth.iter().any(|offered| offered == mechanism.as_str()))
+}
+
+/// The ways to log in that go with a credential, the best first.
+fn fitting(login: &Login) -> impl Iterator<Item = Mechanism> {
+    let all = match login.credential {
         Credential::Password(_) => [Mechanism::Plain, Mechanism::Login],
         Credential::Token(_) => [Mechanism::OauthBearer, Mechanism::Xoauth2],
     };
-    fitting
-        .into_iter()
-        .filter(|mechanism| login.mechanism.is_none_or(|wanted| wanted == *mechanism))
-        .find(|mechanism| offers.auth.iter().any(|offered| offered == mechanism.as_str()))
+    let wanted = login.mechanism;
+    all.into_iter().filter(move |mechanism| wanted.is_none_or(|wanted| wanted == *mechanism))
 }
 
 fn accepted(reply: &Reply, judge: &Judge<'_>) -> Result<(), Failure> {

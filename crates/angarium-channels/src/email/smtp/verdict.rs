@@ -100,7 +100,7 @@ impl Judge<'_> {
             _ => FailureClass::Transient,
         };
         let detail = match broken {
-            Broken::Dial(fault) => format!("{}: {fault}", self.relay),
+            Broken::Dial(fault) => format!("{}: {fault}{}", self.relay, advice(fault.kind)),
             _ => format!("{}: {broken} ({})", self.relay, phase.as_str()),
         };
         Failure {
@@ -180,6 +180,17 @@ impl Judge<'_> {
 /// Whether a failure is only that the relay has enough sessions for now.
 pub(crate) fn is_crowd(failure: &Failure) -> bool {
     failure.class == FailureClass::RateLimited && failure.retry_after == Some(CROWDED_WAIT)
+}
+
+/// What an operator may look at.
+fn advice(fault: FaultKind) -> &'static str {
+    match fault {
+        FaultKind::Certificate => " (the authority of a private certificate goes into security.ca_file)",
+        FaultKind::Tls => {
+            " (is it a port that speaks TLS? smtps:// for TLS from the first byte, smtp:// for STARTTLS)"
+        }
+        _ => "",
+    }
 }
 
 /// What it means that a host could not be reached which the operator named.

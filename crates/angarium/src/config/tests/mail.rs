@@ -85,8 +85,8 @@ fn problems_of_mail_channels() {
         ),
         (
             "[channels.m.dkim]\ndomain = \"b.example\"\nselector = \"s\"\nkey = \"${env:SECRET}\"",
-            5,
-            "channels.m.dkim",
+            8,
+            "`channels.m.dkim.key` is not a private key",
         ),
         ("[channels.m.dkim]\ndomain = \"b.example\"\nselector = \"s\"", 5, "lacks the key `key`"),
         ("[lists.l]\nchannel = \"m\"\nmembers = [\"a@b.example\", \"<script>@b.example\"]", 7, "members[1]"),
