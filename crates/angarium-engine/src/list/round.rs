@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use angarium_domain::address::Address;
 use angarium_domain::disposition::{Next, Progress, Scope, decide};
+use angarium_domain::limits::ERROR_CHARS;
 use angarium_domain::outcome::{Failure, FailureClass, LastError, Outcome};
 use angarium_domain::state::{Refused, State};
 use angarium_domain::targets::{RollUp, TargetState, roll_up};
+use angarium_domain::text::one_line;
 use angarium_domain::time::Timestamp;
 use angarium_store::{
     AttemptRecord, Claim, LaneName, ScopeChange, ScopedLane, Settlement, Target, TargetResult,
@@ -212,8 +214,7 @@ impl Round {
         let state = self
             .state(claim, targets, now)
             .map_err(|refused| park(FailureClass::Internal, refused.to_string()))?;
-        let outcome =
-            self.first_failure.map_or_else(|| Outcome::Delivered(Default::default()), Outcome::Failed);
+        let outcome = self.outcome();
         let attempt = AttemptRecord {
             targets: Some(serde_json::Value::from(self.told).to_string()),
             ..record(&outcome, started_at, now, &context.node)
@@ -224,6 +225,17 @@ impl Round {
             scopes: self.scopes,
             ..Settlement::of(claim, state, progress)
         })
+    }
+
+    /// What the attempt as a whole is recorded as: failed if it failed for anybody, and for how many it did not.
+    fn outcome(&self) -> Outcome {
+        let Some(failure) = &self.first_failure else { return Outcome::Delivered(Default::default()) };
+        let accepted = self.told.iter().filter(|told| told["result"] == "accepted").count();
+        if accepted == 0 {
+            return Outcome::Failed(failure.clone());
+        }
+        let detail = format!("{accepted} of {} took it; {}", self.told.len(), failure.detail);
+        Outcome::Failed(Failure { detail: one_line(&detail, ERROR_CHARS), ..failure.clone() })
     }
 
     /// The notification is retried once a member is; one whose members merely wait, waits as it did before.

@@ -87,6 +87,9 @@ async fn c093_one_refused_one_busy_one_fine() {
     assert_eq!(result_of(&row, "gone@example.com"), "refused");
     assert_eq!(result_of(&row, "busy@example.com"), "accepted");
     assert_eq!(result_of(&row, "fine@example.com"), "accepted");
+    let attempts = angarium.get(&format!("/v1/notifications/{}/attempts", id_of("Pump 3"))).await;
+    let first = attempts["items"][0]["detail"].as_str().unwrap();
+    assert!(first.starts_with("1 of 3 took it; "), "{first}");
     let asked = |address: &str| {
         let commands = receiver.sessions().into_iter().flat_map(|session| session.commands);
         commands.filter(|command| command.starts_with(&format!("RCPT TO:<{address}>"))).count()
