@@ -46,13 +46,14 @@ use crate::mask::Mask;
 const RECIPIENTS: usize = 1000;
 
 /// One transaction may take so many times the limit of a command, and the limit of the last reply besides: one over
-/// a session that turns out to be used up, which is ended; three sessions opened and a wait between them; one more.
-const TRANSACTION: u32 = transaction::LONGEST + 1 + 3 * session::OPENING + 1 + transaction::LONGEST;
+/// a session that turns out to be used up, three sessions opened and a wait between them, one over a session too
+/// many, another wait, and the one that counts; sessions that are given up are ended.
+const TRANSACTION: u32 = 3 * transaction::LONGEST + 3 * session::OPENING + 2 + 2;
 
 /// How often a message tries to open a session where the relay takes no more of them.
 const OPENED: usize = 3;
 
-/// How long a mail waits for a session to come back where the relay takes no more of them.
+/// How long a mail waits, at most, for a session to come back where the relay takes no more of them.
 const CROWDED: Duration = Duration::from_secs(20);
 
 /// Where mail is handed to.
@@ -193,7 +194,7 @@ impl EmailAdapter {
         let channel = mail.channel;
         // Whoever wants to see the conversation wants to see its beginning.
         let idle = if mail.delivery.transcript.is_none() { pool.take() } else { None };
-        let mut last = idle.is_none();
+        let (mut last, mut last_place) = (idle.is_none(), false);
         let mut session = match idle {
             Some(session) => Ok(session),
             None => self.session(mail, pool, judge).await,
@@ -222,6 +223,13 @@ impl EmailAdapter {
                     session = if last { Err(judge.used_up()) } else { self.session(mail, pool, judge).await };
                     last = true;
                 }
+                Ended::Crowded(failure) => {
+                    ready.quit(channel.timeout.min(GOODBYE)).await;
+                    let deadline = Instant::now() + channel.timeout.min(CROWDED);
+                    let back = if last_place { None } else { pool.back(deadline).await };
+                    session = back.ok_or(failure);
+                    (last, last_place) = (true, true);
+                }
                 Ended::Done { fates: told, reusable } => {
                     if reusable {
                         pool.put(ready, channel.max_idle);
@@ -244,7 +252,9 @@ impl EmailAdapter {
                 Ok(session) => return Ok(pool.adopt(session)),
                 Err(failure) => failure,
             };
-            if is_shown || !is_crowd(&refused) {
+            // While other sessions live, trouble to get one more is most likely that there are enough of them.
+            let crowded = is_crowd(&refused) || (refused.whole_channel && pool.has_sessions());
+            if is_shown || !crowded {
                 return Err(refused);
             }
             match pool.change(deadline).await {

@@ -4,7 +4,7 @@
 use angarium_domain::adapter::Message;
 use angarium_domain::limits::RESPONSE_KEPT_BYTES;
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use url::form_urlencoded;
 
 /// What stands in a secret's place.
@@ -26,31 +26,11 @@ pub(crate) struct Mask(Vec<String>);
 impl Mask {
     /// A mask over `secrets`, in the spellings in which JSON writers, URL encoders and base64 could give them back.
     pub(crate) fn over(secrets: impl IntoIterator<Item = String>) -> Self {
-        let mut texts: Vec<String> = Vec::new();
-        for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
-            let in_json = serde_json::Value::from(secret.as_str()).to_string();
-            let in_json = in_json.get(1..in_json.len() - 1).unwrap_or_default();
-            let in_form: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-            let escaped = |c: char| {
-                if c.is_ascii_alphanumeric() { c.to_string() } else { format!("\\u{:04X}", u32::from(c)) }
-            };
-            for spelling in [
-                in_json.replace('/', "\\/"),
-                secret.chars().map(escaped).collect(),
-                secret.replace('/', "\\u002F").replace('+', "\\u002B").replace('=', "\\u003D"),
-                in_form.replace('+', "%20"),
-                secret.replace('+', "%2B").replace('/', "%2F"),
-                in_form.clone(),
-                in_json.to_owned(),
-                STANDARD.encode(&secret),
-                secret,
-            ] {
-                for spelt in [spelling.to_lowercase(), spelling] {
-                    texts.push(spelt.trim_end_matches('=').to_owned());
-                    texts.push(spelt);
-                }
-            }
-        }
+        let mut texts: Vec<String> =
+            secrets.into_iter().filter(|secret| !secret.is_empty()).flat_map(spellings).collect();
+        let trimmed: Vec<String> = texts.iter().map(|text| text.trim_end_matches('=').to_owned()).collect();
+        texts.extend(trimmed);
+        texts.iter_mut().for_each(|text| text.make_ascii_lowercase());
         texts.retain(|text| !text.is_empty());
         // Whatever contains another goes first.
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
@@ -66,9 +46,20 @@ impl Mask {
         mask
     }
 
-    /// `text` without the secrets.
+    /// `text` without the secrets, whatever became of the case of their letters.
     pub(crate) fn apply(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
+        self.0.iter().fold(text.to_owned(), |text, secret| {
+            let lower = text.to_ascii_lowercase();
+            let mut masked = String::new();
+            let mut rest = 0;
+            // Lower-casing ASCII moves no byte.
+            for (at, found) in lower.match_indices(secret.as_str()) {
+                masked.push_str(text.get(rest..at).unwrap_or_default());
+                masked.push_str(MASK);
+                rest = at + found.len();
+            }
+            if rest == 0 { text } else { masked + text.get(rest..).unwrap_or_default() }
+        })
     }
 
     /// The beginning of an answer's body as text, without what it quotes of `message` (DD-07); `None` if there is
@@ -83,6 +74,42 @@ impl Mask {
         let masked = quotes.iter().fold(masked, |text, quote| text.replace(quote, QUOTED));
         clean(&masked)
     }
+}
+
+/// How a secret could come back.
+fn spellings(secret: String) -> Vec<String> {
+    let in_json = serde_json::Value::from(secret.as_str()).to_string();
+    let in_json = in_json.get(1..in_json.len() - 1).unwrap_or_default().to_owned();
+    let in_form: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    let in_path = in_form.replace('+', "%20");
+    let escaped = |keep: fn(char) -> bool| {
+        let escape = |c: char| if keep(c) { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) };
+        secret.chars().map(escape).collect::<String>()
+    };
+    let in_html =
+        secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    vec![
+        in_json.replace('/', "\\/"),
+        in_json
+            .chars()
+            .map(|c| if c.is_ascii() { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) })
+            .collect(),
+        escaped(|c| c.is_ascii_alphanumeric()),
+        escaped(|c| c.is_ascii() && !matches!(c, '/' | '+' | '=')),
+        escaped(|c| c.is_ascii() && !matches!(c, '&' | '<' | '>' | '\'' | '"' | '+')),
+        in_path.replace("%7E", "~"),
+        in_path.clone(),
+        secret.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D"),
+        secret.replace('+', "%2B").replace('/', "%2F"),
+        in_html.replace('\'', "&#39;"),
+        in_html.replace('\'', "&#x27;"),
+        in_html,
+        URL_SAFE.encode(&secret),
+        STANDARD.encode(&secret),
+        in_form,
+        in_json,
+        secret,
+    ]
 }
 
 /// The beginning of a text from outside, fit to be shown; `None` if there is nothing to show.
@@ -193,6 +220,10 @@ mod tests {
             form.replace('+', "%20"),
             STANDARD.encode(secret),
             STANDARD.encode(secret).trim_end_matches('=').to_owned(),
+            URL_SAFE.encode(secret),
+            secret.replace('"', "&quot;"),
+            serde_json::Value::from(secret).to_string().replace('é', "\\u00E9"),
+            secret.to_uppercase(),
         ] {
             let shown = mask.apply(&format!("got {echoed}, no"));
             assert!(shown.contains("[masked]") && !shown.contains("cr"), "{echoed}: {shown}");

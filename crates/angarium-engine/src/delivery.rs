@@ -164,7 +164,11 @@ impl Context {
             Outcome::Failed(failure) => (Some(failure.as_last_error()), Some(failure.class), None),
         };
         let scope = ScopeChange {
-            scope: follows.scope,
+            scope: match follows.scope {
+                // Who stands behind the address was not asked: all goes through one.
+                Scope::LaneWaits(_) if !way.one_to_each() => Scope::Unchanged,
+                scope => scope,
+            },
             lane: ScopedLane::Key(claim.lane),
             channel: Some(way.channel.clone()),
             address: (follows.scope == Scope::SuppressAddress).then(|| address.as_str().to_owned()),

@@ -162,7 +162,7 @@ async fn keep_leases(context: Arc<Context>, lease: Duration) {
             tracing::warn!(
                 clock.ahead_s = ahead.as_secs(),
                 clock.behind_s = behind.as_secs(),
-                "clock_jump: the wall clock was set; due times follow it, waits are moved with it"
+                "clock_jump: the wall clock was set; what is due is due by it, and waits are moved with it"
             );
         }
         if behind <= CLOCK_STEP || shift_waits(&context, behind).await {

@@ -118,8 +118,8 @@ struct Found {
     channel: String,
     /// The address it is for, if it is for a single one.
     address: Option<String>,
-    /// There was an attempt.
-    tried: bool,
+    /// An attempt took the message to somebody, or may have.
+    reached: bool,
     /// An attempt is under way, or one was lost: whom it reached is not known.
     in_doubt: bool,
 }
@@ -127,14 +127,17 @@ struct Found {
 /// The notification's row comes first, as wherever else it is changed together with what hangs on it.
 fn find_sql() -> String {
     format!(
-        "SELECT n.key, n.channel, n.address, n.attempts > 0,
+        "SELECT n.key, n.channel, n.address,
+            EXISTS (SELECT 1 FROM attempts a WHERE a.notification = n.key
+                    AND (a.result = 'delivered' OR a.duplicate_risk = 1)),
             n.lease_until IS NOT NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.notification = n.key
                                                  AND (a.class = 'interrupted' OR a.late = 1))
         FROM notifications n WHERE n.key = (SELECT i.key FROM ids i WHERE i.id = $1) {LOCK_FOUND}"
     )
 }
 
-const REACHED: &str = "SELECT address FROM targets WHERE notification = $1 AND (attempts > 0 OR $2 = 1)";
+const REACHED: &str = "SELECT address FROM targets
+    WHERE notification = $1 AND (state = 'accepted' OR (attempts > 0 AND $2 = 1) OR $3 = 1)";
 const KNOWN: &str =
     "SELECT 1 FROM bounces WHERE notification = $1 AND address = $2 AND action = $3 AND hard >= $4 LIMIT 1";
 const RECORD: &str =
@@ -189,7 +192,7 @@ impl RecordBounces {
                 key: Key(row.int(0)?),
                 channel: row.opt_text(1)?.unwrap_or_default(),
                 address: row.opt_text(2)?,
-                tried: row.flag(3)?,
+                reached: row.flag(3)?,
                 in_doubt: row.flag(4)?,
             })
         })
@@ -235,8 +238,8 @@ struct Reached(HashMap<String, String>);
 impl Reached {
     async fn by(tx: &mut Tx<'_>, found: &Found) -> Result<Self> {
         let mut addresses =
-            tx.query(REACHED, params![found.key.0, found.in_doubt], |row| row.text(0)).await?;
-        addresses.extend(found.address.clone().filter(|_| found.tried || found.in_doubt));
+            tx.query(REACHED, params![found.key.0, found.reached, found.in_doubt], |row| row.text(0)).await?;
+        addresses.extend(found.address.clone().filter(|_| found.reached || found.in_doubt));
         Ok(Reached::these(addresses))
     }
 

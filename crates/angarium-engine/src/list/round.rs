@@ -40,6 +40,8 @@ pub(super) struct Round {
     /// Members that failed, themselves or through their receiver, and are tried again by policy.
     retried: usize,
     first_failure: Option<Failure>,
+    /// Some may have the message although nothing says so.
+    in_doubt: bool,
     provider_message_id: Option<String>,
 }
 
@@ -181,6 +183,7 @@ impl Round {
             Outcome::Delivered(receipt) => ("accepted", None, None, receipt.status_code),
             Outcome::Failed(failure) => {
                 self.first_failure.get_or_insert_with(|| failure.clone());
+                self.in_doubt |= failure.duplicate_risk;
                 ("failed", Some(failure.class.as_str()), Some(failure.detail.as_str()), failure.status_code)
             }
         };
@@ -230,12 +233,13 @@ impl Round {
     /// What the attempt as a whole is recorded as: failed if it failed for anybody, and for how many it did not.
     fn outcome(&self) -> Outcome {
         let Some(failure) = &self.first_failure else { return Outcome::Delivered(Default::default()) };
+        let failure = Failure { duplicate_risk: self.in_doubt, ..failure.clone() };
         let accepted = self.told.iter().filter(|told| told["result"] == "accepted").count();
         if accepted == 0 {
-            return Outcome::Failed(failure.clone());
+            return Outcome::Failed(failure);
         }
         let detail = format!("{accepted} of {} took it; {}", self.told.len(), failure.detail);
-        Outcome::Failed(Failure { detail: one_line(&detail, ERROR_CHARS), ..failure.clone() })
+        Outcome::Failed(Failure { detail: one_line(&detail, ERROR_CHARS), ..failure })
     }
 
     /// The notification is retried once a member is; one whose members merely wait, waits as it did before.

@@ -368,3 +368,22 @@ pub(crate) async fn a_bounce_that_could_not_be_audited_is_made_up_for(db: Databa
         (db.store.audit(whole.id()).await.unwrap(), db.store.audit(broken.id()).await.unwrap());
     assert_eq!(story(made_up), story(told), "what is made up for is what would have been written");
 }
+
+/// An attempt that never got to the address, such as at a relay that was down, is no reason to believe a report; one
+/// whose answer was lost is.
+pub(crate) async fn an_attempt_that_reached_nobody_makes_no_acquaintance(db: Database) {
+    for (name, in_doubt, expected) in
+        [("down", false, recorded(0, 0, 1, 0)), ("lost", true, recorded(1, 0, 0, 1))]
+    {
+        let address = format!("{name}@example.net");
+        let alarm = note(name).mail(&address);
+        db.accept(&alarm).await;
+        let claim = db.claim_one(at(0)).await;
+        let mut settlement = retried(&claim, at(1), at(600));
+        if let Some(attempt) = &mut settlement.attempt {
+            attempt.duplicate_risk = in_doubt;
+        }
+        db.settle(settlement).await;
+        assert_eq!(report(&db, &alarm, vec![hard(&address)], at(60)).await, expected, "{name}");
+    }
+}

@@ -69,6 +69,7 @@ conformance! {
     bounces::a_hard_bounce_marks_and_suppresses,
     bounces::the_same_report_again_changes_nothing,
     bounces::a_stranger_is_never_written_down,
+    bounces::an_attempt_that_reached_nobody_makes_no_acquaintance,
     bounces::whoever_was_not_sent_to_is_a_stranger,
     bounces::whoever_may_have_been_sent_to_is_none,
     bounces::a_soft_bounce_marks_and_suppresses_nobody,

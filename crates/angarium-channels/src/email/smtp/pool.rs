@@ -74,6 +74,20 @@ impl Pool {
         Session { _membership: Some(Membership(Arc::clone(&self.members))), ..session }
     }
 
+    /// Whether any session of this channel lives.
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.members.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// The next session that comes back before `deadline`.
+    pub(crate) async fn back(&self, deadline: Instant) -> Option<Session> {
+        loop {
+            if let Change::Back(session) = self.change(deadline).await? {
+                return Some(*session);
+            }
+        }
+    }
+
     /// Waits until a session comes back or ends, but not beyond `deadline`; none at once if there is none that could.
     pub(crate) async fn change(&self, deadline: Instant) -> Option<Change> {
         let mut change = pin!(self.members.change.notified());
@@ -81,7 +95,7 @@ impl Pool {
         if let Some(session) = self.take() {
             return Some(Change::Back(Box::new(session)));
         }
-        if self.members.count.load(Ordering::Relaxed) == 0 {
+        if !self.has_sessions() {
             return None;
         }
         timeout_at(deadline, change).await.ok()?;

@@ -15,11 +15,11 @@ use tokio::time::{Instant, timeout};
 use super::Phase;
 use super::reply::Reply;
 use super::session::{Offers, Session};
-use super::verdict::{Answer, Judge};
+use super::verdict::{Answer, Judge, is_crowd};
 use super::wire::Broken;
 
 /// Commands that are sent before an answer is read; as many replies fit into what a connection holds unread.
-const WINDOW: usize = 32;
+const WINDOW: usize = 8;
 
 /// After so many times the limit of one command no more recipients are named: those accepted by then get the
 /// message, the others are for another transaction.
@@ -71,6 +71,8 @@ pub(crate) enum Ended {
     Done { fates: Vec<Fate>, reusable: bool },
     /// This session had served before and is used up; nothing of the message left.
     Stale,
+    /// The relay has enough sessions for now, and this is one too many; nothing of the message left.
+    Crowded(Failure),
 }
 
 /// The replies to the commands of an envelope, as far as they came.
@@ -93,10 +95,16 @@ impl Session {
         judge: &Judge<'_>,
     ) -> Ended {
         // What was said unasked would be taken for the answer to the next command, and the next mail's for this one's.
-        if self.reused && !self.wire.is_quiet().await {
+        let quiet = self.wire.is_quiet().await;
+        if self.reused && !quiet {
             return Ended::Stale;
         }
         let judge = &Judge { mask: Cow::Owned(self.wire.hidden()), ..*judge };
+        if !quiet {
+            let failure = judge.broken(Phase::Hello, &Broken::Protocol);
+            let fate = |_| Fate::Is(Outcome::Failed(failure.clone()));
+            return Ended::Done { fates: envelope.recipients.iter().map(fate).collect(), reusable: false };
+        }
         if self.dirty {
             match self.wire.ask("RSET", limits.command).await {
                 Ok(reply) if reply.is_positive() => self.dirty = false,
@@ -119,6 +127,12 @@ impl Session {
         }
         if self.reused && (replies.session_ended() || replies.session_is_used_up()) {
             return Ended::Stale;
+        }
+        if let Some(refused) = replies.mail.as_ref().filter(|reply| !reply.is_positive()) {
+            let failure = judge.refused(Phase::Mail, refused);
+            if is_crowd(&failure) {
+                return Ended::Crowded(failure);
+            }
         }
         let fates = introduced(&replies, envelope, judge);
         let ready = replies.data.as_ref().is_some_and(|reply| reply.code == 354);
@@ -266,9 +280,9 @@ impl Replies {
     }
 
     /// The relay takes no more mail over this session. Another one may do: some count mails, and have one code for
-    /// that and for trouble.
+    /// that and for trouble, or for refusal.
     fn session_is_used_up(&self) -> bool {
-        self.mail.as_ref().is_some_and(|reply| reply.code / 100 == 4)
+        self.mail.as_ref().is_some_and(|reply| !reply.is_positive())
     }
 
     /// Nothing more needs to be asked: the sender was refused, or the relay is closing.

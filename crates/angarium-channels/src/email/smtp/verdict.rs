@@ -5,7 +5,8 @@
 //! | --- | --- | --- |
 //! | connecting | refused, no answer, name not resolved for now, TLS fails | transient, the whole channel |
 //! | | no such name, certificate not trusted, address not allowed | the channel is unfit |
-//! | greeting to MAIL | a word for too many sessions at once | another session of ours serves, else rate limited, five seconds |
+//! | any but RCPT | 432 4.3.2, a word for too many sessions at once | another session of ours serves, else rate limited, five seconds |
+//! | up to the greeting | anything transient while another session of ours lives | the same, else as below |
 //! | greeting, EHLO, STARTTLS | 4xx, connection lost | transient, the whole channel |
 //! | | 5xx, no STARTTLS where it is required | the channel is unfit |
 //! | AUTH | 4xx | transient, the whole channel |
@@ -23,7 +24,7 @@
 //! | DATA, the message | 4xx, 503 | transient |
 //! | | 5xx | permanent for the message |
 //! | MAIL to the message | 450 or 451 with x.7.1, or a word for greylisting | transient, not before the greylisting wait |
-//! | MAIL, the message | x.4.5, a word for a sending quota | rate limited, the whole channel, an hour |
+//! | MAIL, the message | x.4.5, x.7.232, x.7.233, x.7.236, a word for a sending quota | rate limited, the whole channel, an hour |
 //! | after the final dot | connection lost, no answer in time, what is no answer | transient, in doubt |
 
 use std::borrow::Cow;
@@ -222,7 +223,7 @@ impl Judged {
         let early = !concerns_the_message(phase);
         let content = matches!(phase, Phase::Mail | Phase::Final);
         match phase {
-            _ if early && is_crowded(words) => of(FailureClass::RateLimited, false, Some(CROWDED_WAIT)),
+            _ if is_crowded(reply, words) => of(FailureClass::RateLimited, false, Some(CROWDED_WAIT)),
             _ if content && is_too_large(phase, reply) => of(FailureClass::PermanentMessage, false, None),
             _ if content && is_quota(reply, words) => of(FailureClass::RateLimited, true, Some(LONG_WAIT)),
             Phase::Mail | Phase::Data | Phase::Final if is_greylisted(reply, words) => {
@@ -249,7 +250,7 @@ fn mentions(words: &str, any: &[&str]) -> bool {
 }
 
 /// The relay has as many sessions as it wants. That passes as soon as one of them ends, and is nobody's fault.
-fn is_crowded(words: &str) -> bool {
+fn is_crowded(reply: &Reply, words: &str) -> bool {
     const WORDS: [&str; 5] = [
         "too many connections",
         "too many concurrent",
@@ -257,7 +258,7 @@ fn is_crowded(words: &str) -> bool {
         "concurrent connections",
         "concurrent sessions",
     ];
-    mentions(words, &WORDS)
+    (reply.code == 432 && reply.says(3, 2)) || mentions(words, &WORDS)
 }
 
 fn is_too_large(phase: Phase, reply: &Reply) -> bool {
@@ -276,7 +277,9 @@ fn is_quota(reply: &Reply, words: &str) -> bool {
     const FOR_NOW: [&str; 3] = ["rate limit", "ratelimit", "sending too"];
     let mailbox = reply.enhanced.is_some_and(|code| code.subject == 2);
     let for_now = reply.code / 100 == 4 && mentions(words, &FOR_NOW);
-    !mailbox && (reply.says(4, 5) || mentions(words, &PLAIN) || for_now)
+    let of_codes = [(4, 5), (7, 232), (7, 233), (7, 236)];
+    let coded = of_codes.iter().any(|&(subject, detail)| reply.says(subject, detail));
+    !mailbox && (coded || mentions(words, &PLAIN) || for_now)
 }
 
 fn is_greylisted(reply: &Reply, words: &str) -> bool {

@@ -154,6 +154,8 @@ async fn what_the_answers_to_data_and_the_message_mean() {
         (Phase::Final, "554 5.4.6 hop count limit exceeded", PermanentMessage, false, None),
         (Phase::Final, "550 5.4.5 daily sending quota exceeded", RateLimited, true, HOUR),
         (Phase::Final, "421 4.7.0 rate limit", RateLimited, true, HOUR),
+        (Phase::Final, "550 5.7.232 tenant external recipient rate exceeded", RateLimited, true, HOUR),
+        (Phase::Final, "432 4.3.2 sender thread limit exceeded", RateLimited, false, SOON),
     ])
     .await;
 }

@@ -61,12 +61,17 @@ async fn c097_421_in_the_middle_of_a_reused_session() {
 #[tokio::test]
 async fn c097_more_mails_than_a_session_takes() {
     let (receiver, adapter) = world().await;
-    for answer in ["452 4.5.3 Too many recipients: Too many messages sent", "450 4.7.1 enough"] {
+    let answers = [
+        "452 4.5.3 Too many recipients: Too many messages sent",
+        "450 4.7.1 enough",
+        "554 5.7.0 too many messages",
+    ];
+    for answer in answers {
         delivered(send_one(&adapter).await);
         receiver.script(Phase::Mail, [Reply::text(answer)]);
         delivered(send_one(&adapter).await);
     }
-    assert_eq!(receiver.mails().len(), 4);
+    assert_eq!(receiver.mails().len(), 6);
     without_sin(&receiver);
 }
 
@@ -159,29 +164,50 @@ async fn messages_side_by_side() {
     without_sin(&receiver);
 }
 
-/// Where the relay takes no more sessions, a message waits for one of those that there are.
+/// Where the relay takes no more sessions, however and whenever it says so, a message waits for one of those that
+/// there are.
 #[tokio::test]
 async fn more_messages_than_the_relay_takes_sessions() {
-    let (receiver, adapter) = world().await;
-    let delivery = super::delivery(&["a@example.com"]);
-    let gate = mail::Gate::closed();
-    receiver.script(Phase::Final, [Reply::normal().gate(&gate)]);
-    let first = adapter.send(&delivery);
-    let second = async {
-        receiver.mail_count_reaches(1).await;
-        receiver.script(Phase::Greeting, [Reply::text("421 4.7.0 too many connections from you")]);
-        let (outcomes, _) = tokio::join!(adapter.send(&delivery), async {
-            receiver.sessions_reach(2).await;
-            gate.open();
-        });
-        outcomes
-    };
-    let (first, second) = tokio::join!(first, second);
-    for mut outcomes in [first, second] {
-        delivered(outcomes.remove(0));
+    for (phase, answer) in [
+        (Phase::Greeting, Reply::text("421 4.7.0 too many connections from you")),
+        (Phase::Greeting, Reply::text("421 4.3.2 service not available")),
+        (Phase::Greeting, Reply::hang_up()),
+        (Phase::Greeting, Reply::reset()),
+        (Phase::Ehlo, Reply::text("432 4.3.2 Concurrent connections limit exceeded")),
+        (Phase::Mail, Reply::text("451 4.7.0 too many sessions")),
+        (Phase::Mail, Reply::text("421 4.7.0 too many concurrent sessions")),
+    ] {
+        let (receiver, adapter) = world().await;
+        let delivery = super::delivery(&["a@example.com"]);
+        let gate = mail::Gate::closed();
+        receiver.script(Phase::Final, [Reply::normal().gate(&gate)]);
+        let first = adapter.send(&delivery);
+        let second = async {
+            receiver.mail_count_reaches(1).await;
+            receiver.script(phase, [answer.clone()]);
+            let refused = async {
+                receiver.wait_until(|sessions| sessions.get(1).is_some_and(|session| session.over)).await;
+                gate.open();
+            };
+            tokio::join!(adapter.send(&delivery), refused).0
+        };
+        let (first, second) = tokio::join!(first, second);
+        for mut outcomes in [first, second] {
+            delivered(outcomes.remove(0));
+        }
+        let mails: Vec<u64> = receiver.mails().iter().map(|mail| mail.session).collect();
+        assert_eq!(mails, [1, 1], "{phase:?}: over the one session that the relay takes");
     }
-    let mails: Vec<u64> = receiver.mails().iter().map(|mail| mail.session).collect();
-    assert_eq!(mails, [1, 1], "over the one session that the relay takes");
+}
+
+/// A line too many before the first message would be taken for an answer: such a session is not begun with.
+#[tokio::test]
+async fn a_stray_line_on_a_fresh_session() {
+    let (receiver, adapter) = world().await;
+    receiver.script(Phase::Ehlo, [Reply::raw("250-mx\r\n250 SIZE\r\n550 5.1.1 stray\r\n")]);
+    let failure = fail_one(&adapter).await;
+    assert_eq!((failure.class, failure.duplicate_risk), (FailureClass::Transient, false), "{failure:?}");
+    delivered(send_one(&adapter).await);
 }
 
 /// A session that waits too long for its next message is ended politely.
