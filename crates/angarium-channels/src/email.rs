@@ -17,7 +17,6 @@ pub mod token;
 mod body;
 mod header;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 use angarium_domain::text::ChannelName;
 use angarium_egress::{Client, Connector};
 use message::{Composed, Letterhead, compose};
-use smtp::auth::spellings;
+use smtp::auth::to_hide;
 pub use smtp::auth::{Credential, Login, Mechanism, UnknownMechanism};
 use smtp::pool::{Change, GOODBYE, Pool};
 use smtp::session::{self, Offers, Outside, Session};
@@ -122,7 +121,7 @@ impl Ready {
     fn new(channel: EmailChannel) -> Self {
         let mask = match &channel.login {
             Some(Login { user, credential: Credential::Password(password), .. }) => {
-                Mask::over(spellings(user, password, &channel.relay))
+                Mask::over(to_hide(user, password, &channel.relay))
             }
             _ => Mask::default(),
         };
@@ -157,7 +156,7 @@ impl EmailAdapter {
         let stuffed = dot_stuffed(&composed.bytes);
         let judge = Judge {
             relay: &ready.relay,
-            mask: Cow::Borrowed(&ready.mask),
+            mask: ready.mask.clone(),
             greylist_wait: channel.greylist_wait,
             message: &delivery.message,
         };

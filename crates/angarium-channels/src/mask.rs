@@ -1,6 +1,8 @@
 //! Makes what a receiver said fit to be stored, logged and shown: without secrets, without the message's own text,
 //! without control characters, and short. Receivers echo what they were sent, our credentials included.
 
+use std::sync::{Arc, OnceLock};
+
 use angarium_domain::adapter::Message;
 use angarium_domain::limits::RESPONSE_KEPT_BYTES;
 use base64::Engine;
@@ -19,47 +21,50 @@ const TELLING_CHARS: usize = 8;
 /// Lines of a message that are looked for each on its own.
 const LINES: usize = 100;
 
-/// The secrets of one attempt, as the literal texts in which they could come back.
+/// The secrets of one attempt, or of all of a channel's. Cheap to clone, and free as long as there is nothing to look
+/// through.
 #[derive(Clone, Default)]
-pub(crate) struct Mask(Vec<String>);
+pub(crate) struct Mask(Arc<Secrets>);
+
+#[derive(Default)]
+struct Secrets {
+    plain: Vec<String>,
+    /// The texts in which they could come back, in lower case; whatever contains another goes first.
+    spelt: OnceLock<Vec<String>>,
+}
 
 impl Mask {
     /// A mask over `secrets`, in the spellings in which JSON writers, URL encoders and base64 could give them back.
     pub(crate) fn over(secrets: impl IntoIterator<Item = String>) -> Self {
-        let mut texts: Vec<String> =
-            secrets.into_iter().filter(|secret| !secret.is_empty()).flat_map(spellings).collect();
-        let trimmed: Vec<String> = texts.iter().map(|text| text.trim_end_matches('=').to_owned()).collect();
-        texts.extend(trimmed);
-        texts.iter_mut().for_each(|text| text.make_ascii_lowercase());
-        texts.retain(|text| !text.is_empty());
-        // Whatever contains another goes first.
-        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
-        texts.dedup();
-        Mask(texts)
+        Mask(Arc::new(Secrets { plain: secrets.into_iter().collect(), spelt: OnceLock::new() }))
     }
 
     /// A mask over these secrets as well.
     pub(crate) fn and(&self, secrets: impl IntoIterator<Item = String>) -> Mask {
-        let mut mask = self.clone();
-        mask.0.extend(Mask::over(secrets).0);
-        mask.0.sort_by_key(|text| std::cmp::Reverse(text.len()));
-        mask
+        Mask::over(self.0.plain.iter().cloned().chain(secrets))
     }
 
     /// `text` without the secrets, whatever became of the case of their letters.
     pub(crate) fn apply(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, secret| {
-            let lower = text.to_ascii_lowercase();
+        let mut text = text.to_owned();
+        // Lower-casing ASCII moves no byte.
+        let mut lower = text.to_ascii_lowercase();
+        for secret in self.0.spelt.get_or_init(|| all_spellings(&self.0.plain)) {
+            if !lower.contains(secret.as_str()) {
+                continue;
+            }
             let mut masked = String::new();
             let mut rest = 0;
-            // Lower-casing ASCII moves no byte.
             for (at, found) in lower.match_indices(secret.as_str()) {
                 masked.push_str(text.get(rest..at).unwrap_or_default());
                 masked.push_str(MASK);
                 rest = at + found.len();
             }
-            if rest == 0 { text } else { masked + text.get(rest..).unwrap_or_default() }
-        })
+            masked.push_str(text.get(rest..).unwrap_or_default());
+            text = masked;
+            lower = text.to_ascii_lowercase();
+        }
+        text
     }
 
     /// The beginning of an answer's body as text, without what it quotes of `message` (DD-07); `None` if there is
@@ -76,24 +81,29 @@ impl Mask {
     }
 }
 
+fn all_spellings(secrets: &[String]) -> Vec<String> {
+    let mut texts: Vec<String> = secrets.iter().flat_map(|secret| spellings(secret)).collect();
+    let trimmed: Vec<String> = texts.iter().map(|text| text.trim_end_matches('=').to_owned()).collect();
+    texts.extend(trimmed);
+    texts.iter_mut().for_each(|text| text.make_ascii_lowercase());
+    texts.retain(|text| !text.is_empty());
+    texts.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    texts.dedup();
+    texts
+}
+
 /// How a secret could come back.
-fn spellings(secret: String) -> Vec<String> {
-    let in_json = serde_json::Value::from(secret.as_str()).to_string();
+fn spellings(secret: &str) -> Vec<String> {
+    let in_json = serde_json::Value::from(secret).to_string();
     let in_json = in_json.get(1..in_json.len() - 1).unwrap_or_default().to_owned();
     let in_form: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
     let in_path = in_form.replace('+', "%20");
-    let escaped = |keep: fn(char) -> bool| {
-        let escape = |c: char| if keep(c) { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) };
-        secret.chars().map(escape).collect::<String>()
-    };
+    let escaped = |keep: fn(char) -> bool| escape(secret, keep);
     let in_html =
         secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     vec![
         in_json.replace('/', "\\/"),
-        in_json
-            .chars()
-            .map(|c| if c.is_ascii() { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) })
-            .collect(),
+        escape(&in_json, |c| c.is_ascii()),
         escaped(|c| c.is_ascii_alphanumeric()),
         escaped(|c| c.is_ascii() && !matches!(c, '/' | '+' | '=')),
         escaped(|c| c.is_ascii() && !matches!(c, '&' | '<' | '>' | '\'' | '"' | '+')),
@@ -104,12 +114,17 @@ fn spellings(secret: String) -> Vec<String> {
         in_html.replace('\'', "&#39;"),
         in_html.replace('\'', "&#x27;"),
         in_html,
-        URL_SAFE.encode(&secret),
-        STANDARD.encode(&secret),
+        URL_SAFE.encode(secret),
+        STANDARD.encode(secret),
         in_form,
         in_json,
-        secret,
+        secret.to_owned(),
     ]
+}
+
+/// `text` with every character that is not kept as JSON may write it.
+fn escape(text: &str, keep: fn(char) -> bool) -> String {
+    text.chars().map(|c| if keep(c) { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }).collect()
 }
 
 /// The beginning of a text from outside, fit to be shown; `None` if there is nothing to show.

@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use angarium_channels::email::message::Letterhead;
 use angarium_channels::email::{EmailAdapter, EmailChannel, Relay, Security};
 use angarium_domain::adapter::{Adapter, Delivery, Message};
 use angarium_domain::address::Address;
@@ -21,6 +20,8 @@ use angarium_domain::text::ChannelName;
 use angarium_egress::{Client, Connector, Guard, Options};
 use angarium_receivers::mail;
 use url::Host;
+
+use crate::message::letterhead;
 
 pub(crate) const ID: &str = "0190163d-8694-739b-aea5-966c26f8ad90";
 
@@ -33,13 +34,7 @@ pub(crate) fn channel(relay: SocketAddr) -> EmailChannel {
     EmailChannel {
         relay: Relay { host: host(relay), port: relay.port(), security: Security::Offered },
         login: None,
-        letterhead: Letterhead {
-            from: "Alerts <alerts@example.com>".parse().unwrap(),
-            id_domain: "example.com".to_owned(),
-            reply_to: None,
-            unsubscribe: None,
-            signer: None,
-        },
+        letterhead: letterhead(),
         return_path: Some(address("alerts@example.com")),
         hello: Some("node.example.com".to_owned()),
         timeout: Duration::from_secs(60),

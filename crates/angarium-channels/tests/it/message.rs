@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use reading::{Mail, decode};
 
-fn letterhead() -> Letterhead {
+pub(crate) fn letterhead() -> Letterhead {
     Letterhead {
         from: "Alerts <alerts@example.com>".parse().unwrap(),
         id_domain: "example.com".to_owned(),

@@ -100,11 +100,11 @@ impl fmt::Debug for Login {
     }
 }
 
-/// The texts in which a secret goes over the wire, and in which a relay could give it back.
-pub(crate) fn spellings(user: &str, secret: &str, relay: &Relay) -> Vec<String> {
+/// A secret, and what it is part of on the wire.
+pub(crate) fn to_hide(user: &str, secret: &str, relay: &Relay) -> Vec<String> {
     let every = [Mechanism::Plain, Mechanism::Xoauth2, Mechanism::OauthBearer];
     let responses = every.map(|mechanism| STANDARD.encode(initial_response(mechanism, user, secret, relay)));
-    [secret.to_owned(), STANDARD.encode(secret)].into_iter().chain(responses).collect()
+    std::iter::once(secret.to_owned()).chain(responses).collect()
 }
 
 /// Logs in. A token that is refused is fetched afresh once.
@@ -132,7 +132,7 @@ pub(crate) async fn log_in(
         Credential::Token(source) => source,
     };
     let token = source.token(client).await?;
-    let judge = &judge.hiding(spellings(&login.user, &token, &channel.relay));
+    let judge = &judge.hiding(to_hide(&login.user, &token, &channel.relay));
     let reply = attempt(wire, mechanism, &login.user, &token, channel, judge).await?;
     if reply.code / 100 != 5 {
         return accepted(&reply, judge);
@@ -142,7 +142,7 @@ pub(crate) async fn log_in(
     if renewed == token {
         return accepted(&reply, judge);
     }
-    let judge = &judge.hiding(spellings(&login.user, &renewed, &channel.relay));
+    let judge = &judge.hiding(to_hide(&login.user, &renewed, &channel.relay));
     let reply = attempt(wire, mechanism, &login.user, &renewed, channel, judge).await?;
     accepted(&reply, judge)
 }

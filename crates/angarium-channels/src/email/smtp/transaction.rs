@@ -3,7 +3,6 @@
 //! Where the relay offers PIPELINING the commands go out together and the replies are read in order; otherwise one
 //! at a time. Either way each recipient's answer is kept on its own, and the message goes out if any was accepted.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -99,7 +98,7 @@ impl Session {
         if self.reused && !quiet {
             return Ended::Stale;
         }
-        let judge = &Judge { mask: Cow::Owned(self.wire.hidden()), ..*judge };
+        let judge = &Judge { mask: self.wire.hidden(), ..*judge };
         if !quiet {
             let failure = judge.broken(Phase::Hello, &Broken::Protocol);
             let fate = |_| Fate::Is(Outcome::Failed(failure.clone()));
@@ -125,10 +124,11 @@ impl Session {
                 replies = self.introduce(envelope, &Parameters::needed(envelope), limits).await;
             }
         }
-        if self.reused && (replies.session_ended() || replies.session_is_used_up()) {
+        // Some relays count mails, and have one code for that and for trouble or refusal: a fresh session tells.
+        if self.reused && (replies.session_ended() || replies.refusal().is_some()) {
             return Ended::Stale;
         }
-        if let Some(refused) = replies.mail.as_ref().filter(|reply| !reply.is_positive()) {
+        if let Some(refused) = replies.refusal() {
             let failure = judge.refused(Phase::Mail, refused);
             if is_crowd(&failure) {
                 return Ended::Crowded(failure);
@@ -279,22 +279,21 @@ impl Replies {
         self.broken.is_some() || all.any(Reply::is_closing)
     }
 
-    /// The relay takes no more mail over this session. Another one may do: some count mails, and have one code for
-    /// that and for trouble, or for refusal.
-    fn session_is_used_up(&self) -> bool {
-        self.mail.as_ref().is_some_and(|reply| !reply.is_positive())
+    /// The reply to MAIL, if it refuses.
+    fn refusal(&self) -> Option<&Reply> {
+        self.mail.as_ref().filter(|reply| !reply.is_positive())
     }
 
     /// Nothing more needs to be asked: the sender was refused, or the relay is closing.
     fn is_over(&self) -> bool {
-        self.session_ended() || self.mail.as_ref().is_some_and(|reply| !reply.is_positive())
+        self.session_ended() || self.refusal().is_some()
     }
 }
 
 /// The fate of each recipient so far; none for those that were accepted.
 fn introduced(replies: &Replies, envelope: &Envelope<'_>, judge: &Judge<'_>) -> Vec<Option<Fate>> {
     let failed = |failure: Failure| Some(Fate::Is(Outcome::Failed(failure)));
-    if let Some(mail) = replies.mail.as_ref().filter(|reply| !reply.is_positive()) {
+    if let Some(mail) = replies.refusal() {
         let failure = judge.refused(Phase::Mail, mail);
         return envelope.recipients.iter().map(|_| failed(failure.clone())).collect();
     }

@@ -27,7 +27,6 @@
 //! | MAIL, the message | x.4.5, x.7.232, x.7.233, x.7.236, a word for a sending quota | rate limited, the whole channel, an hour |
 //! | after the final dot | connection lost, no answer in time, what is no answer | transient, in doubt |
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use angarium_domain::adapter::Message;
@@ -50,7 +49,7 @@ pub(crate) struct Judge<'a> {
     /// The relay by name and port.
     pub(crate) relay: &'a str,
     /// What must never show.
-    pub(crate) mask: Cow<'a, Mask>,
+    pub(crate) mask: Mask,
     /// The least wait after greylisting.
     pub(crate) greylist_wait: Duration,
     /// The message whose text the relay may quote.
@@ -73,7 +72,7 @@ pub(crate) enum Answer {
 impl Judge<'_> {
     /// The same with more secrets.
     pub(crate) fn hiding(&self, secrets: Vec<String>) -> Judge<'_> {
-        Judge { mask: Cow::Owned(self.mask.and(secrets)), ..*self }
+        Judge { mask: self.mask.and(secrets), ..*self }
     }
 
     /// The channel cannot work as it is configured.
