@@ -1,165 +1,226 @@
 //! Accepting: the one transaction that makes a notification ours (OB-01, OB-02).
 
+use std::collections::{HashMap, HashSet};
+
 use angarium_domain::content::Recipient;
 use angarium_domain::state::Status;
 use angarium_domain::text::SourceName;
 use angarium_domain::time::Timestamp;
 
 use crate::audit::{self, Fact};
-use crate::db::{Op, Tx, params};
-use crate::error::Result;
+use crate::db::{Joinable, Op, Together, Tx, Value, row, statements, together};
+use crate::error::{Result, StoreError};
 use crate::lanes;
 use crate::types::{Acceptance, Key, LaneKey, LaneName, NewNotification};
+
+statements! {
+    CLAIM_ID = "INSERT INTO ids (id, key, hash, created_at) {values: uuid, bigint, bytea, bigint}
+        ON CONFLICT (id) DO NOTHING RETURNING key";
+
+    KNOWN_ID = "SELECT i.hash, n.status FROM ids i LEFT JOIN notifications n ON n.key = i.key WHERE i.id = $1 {lock known}";
+
+    INSERT_CONTENT = "INSERT INTO contents (key, subject, body, data) {values: bigint, text, text, text}";
+
+    INSERT_NOTIFICATION = "INSERT INTO notifications
+        (key, id, kind, channel, list, address, lane, site, instance, script, node, due_at, created_at, enqueued_at,
+         accepted_by, status, route, generation, attempts, budget_used, retry_count, interruptions, resolved, facts, audited)
+        SELECT r.key, r.id, r.kind, r.channel, r.list, r.address, r.lane, r.site, r.instance, r.script, r.node, r.now,
+            r.now, r.enqueued_at, r.accepted_by, 'pending', 'direct', 0, 0, 0, 0, 0, 0, 1, 1
+        FROM {rows: key bigint, id uuid, kind text, channel text, list text, address text, lane bigint, site text,
+            instance text, script text, node text, now bigint, enqueued_at bigint, accepted_by text}";
+}
 
 /// Inserts notifications, each on its own: a resend is a no-op, a reused id is refused, and neither touches
 /// its neighbours.
 pub(crate) struct Accept {
-    pub(crate) items: Vec<(Key, NewNotification)>,
-    /// Lanes whose keys were known before; the others are looked up.
-    pub(crate) known_lanes: Vec<Option<LaneKey>>,
+    pub(crate) items: Vec<New>,
+}
+
+/// One that may be new.
+pub(crate) struct New {
+    /// Its key, if it is.
+    pub(crate) key: Key,
+    pub(crate) notification: NewNotification,
+    /// Its lane, if that was known before; otherwise it is looked up.
+    pub(crate) lane: Option<LaneKey>,
     pub(crate) now: Timestamp,
 }
 
-/// What became of each item, in order, and the lanes that were looked up.
-pub(crate) struct Accepted {
-    pub(crate) results: Vec<Acceptance>,
-    pub(crate) lanes: Vec<(LaneName, LaneKey)>,
-}
-
-const CLAIM_ID: &str =
-    "INSERT INTO ids (id, key, hash, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING";
-
-const KNOWN_ID: &str =
-    "SELECT i.hash, n.status FROM ids i LEFT JOIN notifications n ON n.key = i.key WHERE i.id = $1";
-
-const INSERT_CONTENT: &str = "INSERT INTO contents (key, subject, body, data) VALUES ($1, $2, $3, $4)";
-
-const INSERT_NOTIFICATION: &str = "INSERT INTO notifications
-    (key, id, status, route, kind, channel, list, address, lane, site, instance, script, node, due_at,
-     generation, attempts, budget_used, retry_count, interruptions, resolved, facts, audited, enqueued_at, created_at,
-     accepted_by)
-    VALUES ($1, $2, 'pending', 'direct', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 0, 0, 0, 0, 0, 0, 1, 1, $13, $12, $14)";
+/// What became of one, and its lane if that was looked up.
+pub(crate) type Accepted = (Acceptance, Option<LaneKey>);
 
 impl Op for Accept {
-    type Output = Accepted;
+    type Output = Vec<Accepted>;
 
     fn weight(&self) -> usize {
-        self.items.len() * 4 + self.items.iter().map(|(_, item)| item.text_bytes()).sum::<usize>() / 4096
+        let texts: usize = self.items.iter().map(|item| item.notification.text_bytes()).sum();
+        self.items.len() * 4 + texts / 4096
     }
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Accepted> {
-        let mut results = Vec::with_capacity(self.items.len());
-        let mut looked_up = Vec::new();
-        let mut facts = Vec::with_capacity(self.items.len());
-        for ((key, item), known) in self.items.iter().zip(&self.known_lanes) {
-            let lanes_before = looked_up.len();
-            tx.savepoint().await?;
-            let stored = self.store_one(tx, *key, item, *known, &mut looked_up).await;
-            let acceptance = match tx.close_savepoint(stored).await? {
-                Err(error) if error.concerns_the_database() => return Err(error),
-                Err(error) => {
-                    looked_up.truncate(lanes_before);
-                    Acceptance::Failed { id: item.id, detail: error.to_string() }
-                }
-                Ok(acceptance) => acceptance,
-            };
-            if matches!(acceptance, Acceptance::Accepted { duplicate: false, .. }) {
-                facts.push(Fact::accepted(*key, item.id, item.accepted_by.as_str(), self.now));
-            }
-            results.push(acceptance);
-        }
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Accepted>> {
+        let accepted = together(&Store, tx, &self.items).await?;
+        let is_new = |accepted: &Accepted| matches!(accepted.0, Acceptance::Accepted { duplicate: false, .. });
+        let facts: Vec<Fact> = self
+            .items
+            .iter()
+            .zip(&accepted)
+            .filter(|(_, accepted)| is_new(accepted))
+            .map(|(item, _)| {
+                let notification = &item.notification;
+                Fact::accepted(item.key, notification.id, notification.accepted_by.as_str(), item.now)
+            })
+            .collect();
         audit::record(tx, &facts).await?;
-        Ok(Accepted { results, lanes: looked_up })
+        Ok(accepted)
     }
 }
 
-impl Accept {
-    async fn store_one(
-        &self,
-        tx: &mut Tx<'_>,
-        key: Key,
-        item: &NewNotification,
-        known: Option<LaneKey>,
-        looked_up: &mut Vec<(LaneName, LaneKey)>,
-    ) -> Result<Acceptance> {
-        if let Some(earlier) = claim_id(tx, key, item, self.now).await? {
-            return Ok(earlier);
-        }
-        let lane = match known {
-            Some(lane) => lane,
-            None => {
-                let name = lane_of(item);
-                let lane = lanes::ensure(tx, &name).await?;
-                looked_up.push((name, lane));
-                lane
+impl Joinable for Accept {
+    fn items(&self) -> usize {
+        self.items.len()
+    }
+
+    fn join(&mut self, other: Self) {
+        self.items.extend(other.items);
+    }
+
+    fn take(found: &mut Vec<Accepted>, items: usize) -> Vec<Accepted> {
+        let rest = found.split_off(items.min(found.len()));
+        std::mem::replace(found, rest)
+    }
+}
+
+struct Store;
+
+impl Together for Store {
+    type Item = New;
+    type Output = Accepted;
+
+    async fn all(&self, tx: &mut Tx<'_>, items: &[New]) -> Result<Vec<Accepted>> {
+        let free = claim_ids(tx, items).await?;
+        let (new, known): (Vec<&New>, Vec<&New>) = items.iter().partition(|item| free.contains(&item.key.0));
+        let looked_up = look_up_lanes(tx, &new).await?;
+        let lane_of = |item: &New| item.lane.or_else(|| looked_up.get(&item.key.0).copied());
+        insert(tx, &new, lane_of).await?;
+        let mut earlier = known_ids(tx, &known).await?.into_iter();
+        let accepted = |item: &New| {
+            let id = item.notification.id;
+            if !free.contains(&item.key.0) {
+                return earlier.next().map(|earlier| (earlier, None)).ok_or_else(|| lost("an id"));
             }
+            let accepted = Acceptance::Accepted { id, status: Status::Pending, duplicate: false };
+            Ok((accepted, looked_up.get(&item.key.0).copied()))
         };
-        insert(tx, key, item, lane, self.now).await?;
-        Ok(Acceptance::Accepted { id: item.id, status: Status::Pending, duplicate: false })
+        items.iter().map(accepted).collect()
+    }
+
+    fn refused(&self, item: &New, error: &StoreError) -> Accepted {
+        (Acceptance::Failed { id: item.notification.id, detail: error.to_string() }, None)
     }
 }
 
-/// Takes the producer's id, or says what it already stands for.
-async fn claim_id(
-    tx: &mut Tx<'_>,
-    key: Key,
-    item: &NewNotification,
-    now: Timestamp,
-) -> Result<Option<Acceptance>> {
-    let hash: &[u8] = item.hash.as_bytes();
-    if tx.execute(CLAIM_ID, params![item.id.uuid(), key.0, hash, now]).await? == 1 {
-        return Ok(None);
-    }
-    let known = tx
-        .query_opt(KNOWN_ID, params![item.id.uuid()], |row| {
-            let status = row.opt_text(1)?.and_then(|word| word.parse().ok());
-            Ok((row.bytes(0)?, status))
+fn lost(what: &str) -> StoreError {
+    StoreError::Statement(format!("{what} was lost"))
+}
+
+/// Takes the producers' ids; the keys of those that were free.
+async fn claim_ids(tx: &mut Tx<'_>, items: &[New]) -> Result<HashSet<i64>> {
+    let mut rows: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let hash: &[u8] = item.notification.hash.as_bytes();
+            (item.notification.id.uuid(), row![item.notification.id.uuid(), item.key.0, hash, item.now])
         })
-        .await?;
-    Ok(Some(match known {
-        Some((stored, status)) if stored == hash => {
-            // The row itself may have been purged; what was promised then still holds.
-            let status = status.unwrap_or(Status::Delivered);
-            Acceptance::Accepted { id: item.id, status, duplicate: true }
-        }
-        _ => Acceptance::IdReused { id: item.id },
-    }))
+        .collect();
+    // Two transactions that take the same ids in the same order wait for each other, and not both for ever.
+    rows.sort_by_key(|(id, _)| *id);
+    let rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
+    Ok(tx.query_rows(&CLAIM_ID, &rows, |row| row.int(0)).await?.into_iter().collect())
 }
 
-async fn insert(
-    tx: &mut Tx<'_>,
-    key: Key,
-    item: &NewNotification,
-    lane: LaneKey,
-    now: Timestamp,
-) -> Result<()> {
-    let content = params![key.0, item.subject.as_str(), item.body.as_str(), item.data.as_deref()];
-    tx.execute(INSERT_CONTENT, content).await?;
-    let (list, address) = match &item.recipient {
+/// What ids that were not free stand for.
+async fn known_ids(tx: &mut Tx<'_>, items: &[&New]) -> Result<Vec<Acceptance>> {
+    let asked: Vec<_> = items.iter().map(|item| row![item.notification.id.uuid()]).collect();
+    let known = tx.query_each(&KNOWN_ID, &asked, |row| {
+        let status = row.opt_text(1)?.and_then(|word| word.parse().ok());
+        Ok((row.bytes(0)?, status))
+    });
+    let answer = |(item, mut known): (&&New, Vec<(Vec<u8>, Option<Status>)>)| {
+        let id = item.notification.id;
+        match known.pop() {
+            Some((stored, status)) if stored == item.notification.hash.as_bytes() => {
+                // The row itself may have been purged; what was promised then still holds.
+                Acceptance::Accepted { id, status: status.unwrap_or(Status::Delivered), duplicate: true }
+            }
+            _ => Acceptance::IdReused { id },
+        }
+    };
+    Ok(items.iter().zip(known.await?).map(answer).collect())
+}
+
+/// The lanes, by the item's key, of those whose lane was not known before.
+async fn look_up_lanes(tx: &mut Tx<'_>, items: &[&New]) -> Result<HashMap<i64, LaneKey>> {
+    let unknown: Vec<_> = items
+        .iter()
+        .filter(|item| item.lane.is_none())
+        .map(|item| (item.key.0, lane_of(&item.notification)))
+        .collect();
+    let names: HashSet<&LaneName> = unknown.iter().map(|(_, name)| name).collect();
+    let mut names: Vec<&LaneName> = names.into_iter().collect();
+    names.sort_by_key(|name| (&name.channel, &name.receiver));
+    let mut lanes = HashMap::with_capacity(names.len());
+    for name in names {
+        lanes.insert(name, lanes::ensure(tx, name).await?);
+    }
+    unknown
+        .iter()
+        .map(|(key, name)| Ok((*key, *lanes.get(name).ok_or_else(|| lost("a lane"))?)))
+        .collect()
+}
+
+async fn insert(tx: &mut Tx<'_>, items: &[&New], lane_of: impl Fn(&New) -> Option<LaneKey> + Send) -> Result<()> {
+    let contents: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let new = &item.notification;
+            row![item.key.0, new.subject.as_str(), new.body.as_str(), new.data.as_deref()]
+        })
+        .collect();
+    tx.execute_rows(&INSERT_CONTENT, &contents).await?;
+    let rows: Result<Vec<_>> = items
+        .iter()
+        .map(|item| Ok(notification_row(item, lane_of(item).ok_or_else(|| lost("a lane"))?)))
+        .collect();
+    tx.execute_rows(&INSERT_NOTIFICATION, &rows?).await.map(drop)
+}
+
+fn notification_row(item: &New, lane: LaneKey) -> [Value<'_>; 14] {
+    let new = &item.notification;
+    let (list, address) = match &new.recipient {
         Recipient::List(list) => (Some(list.as_str()), None),
         Recipient::Address { address, .. } => (None, Some(address.as_str())),
     };
-    let from = &item.provenance;
-    let name = |part: &'_ Option<SourceName>| part.as_ref().map(|name| name.as_str().to_owned());
-    let (site, instance, script, node) =
-        (name(&from.site), name(&from.instance), name(&from.script), name(&from.node));
-    let row = params![
-        key.0,
-        item.id.uuid(),
-        item.kind.as_str(),
-        item.channel.as_ref().map(|channel| channel.as_str()),
+    let from = &new.provenance;
+    row![
+        item.key.0,
+        new.id.uuid(),
+        new.kind.as_str(),
+        new.channel.as_ref().map(|channel| channel.as_str()),
         list,
         address,
         lane.0,
-        site.as_deref(),
-        instance.as_deref(),
-        script.as_deref(),
-        node.as_deref(),
-        now,
-        item.enqueued_at,
-        item.accepted_by.as_str(),
-    ];
-    tx.execute(INSERT_NOTIFICATION, row).await.map(drop)
+        part(&from.site),
+        part(&from.instance),
+        part(&from.script),
+        part(&from.node),
+        item.now,
+        new.enqueued_at,
+        new.accepted_by.as_str(),
+    ]
+}
+
+fn part(name: &Option<SourceName>) -> Option<&str> {
+    name.as_ref().map(SourceName::as_str)
 }
 
 /// The lane of a notification is stamped when it is accepted.

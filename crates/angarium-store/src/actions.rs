@@ -7,7 +7,7 @@ use angarium_domain::time::Timestamp;
 
 use crate::audit::{self, Fact, RecordedAction};
 use crate::claim::error_at;
-use crate::db::{Op, Row, Tx, params};
+use crate::db::{Op, Row, Tx, params, statements};
 use crate::error::{Result, StoreError};
 use crate::types::{Action, ActionOutcome, ActionRequest, Key};
 
@@ -17,26 +17,26 @@ pub(crate) struct Act {
     pub(crate) now: Timestamp,
 }
 
-const FIND: &str =
-    "SELECT n.key, n.lease_until IS NOT NULL, n.status, n.due_at, n.completed_at, n.error_class,
-        n.error_detail, n.skip_reason
-    FROM ids i JOIN notifications n ON n.key = i.key WHERE i.id = $1";
+statements! {
+    FIND = "SELECT n.key, n.lease_until IS NOT NULL, n.status, n.due_at, n.completed_at, n.error_class,
+            n.error_detail, n.skip_reason
+        FROM ids i JOIN notifications n ON n.key = i.key WHERE i.id = $1 {lock found}";
 
-/// Writes the state that follows. The generation moves on, so that an attempt under way can no longer settle,
-/// and the counts start afresh; only a live or a parked row is ever touched.
-const CHANGE: &str = "UPDATE notifications SET status = $3, due_at = $4, completed_at = $5, skip_reason = $6,
-        budget_used = 0, retry_count = CASE WHEN $3 = 'pending' THEN 0 ELSE retry_count END, interruptions = 0,
-        lease_until = NULL, lease_node = NULL, wire_at = NULL, generation = generation + 1,
-        facts = facts + 1, audited = audited + 1
-    WHERE key = $1 AND status = $2";
+    /// Writes the state that follows. The generation moves on, so that an attempt under way can no longer settle,
+    /// and the counts start afresh; only a live or a parked row is ever touched.
+    CHANGE = "UPDATE notifications SET status = $3, due_at = $4, completed_at = $5, skip_reason = $6,
+            budget_used = 0, retry_count = CASE WHEN $3 = 'pending' THEN 0 ELSE retry_count END, interruptions = 0,
+            lease_until = NULL, lease_node = NULL, lease_by = NULL, wire_at = NULL, generation = generation + 1,
+            facts = facts + 1, audited = audited + 1
+        WHERE key = $1 AND status = $2";
 
-/// Addresses of its list that are not done are tried afresh; those that took it are not.
-const RETRY_TARGETS: &str =
-    "UPDATE targets SET state = 'waiting', due_at = $2, budget_used = 0, retry_count = 0
-    WHERE notification = $1 AND state <> 'accepted'";
+    /// Addresses of its list that are not done are tried afresh; those that took it are not.
+    RETRY_TARGETS = "UPDATE targets SET state = 'waiting', due_at = $2, budget_used = 0, retry_count = 0
+        WHERE notification = $1 AND state <> 'accepted'";
 
-const RECORD: &str = "INSERT INTO actions (notification, action, actor, reason, at, led_to)
-    VALUES ($1, $2, $3, $4, $5, $6) RETURNING key";
+    RECORD = "INSERT INTO actions (notification, action, actor, reason, at, led_to)
+        VALUES ($1, $2, $3, $4, $5, $6) RETURNING key";
+}
 
 impl Op for Act {
     type Output = ActionOutcome;
@@ -44,7 +44,7 @@ impl Op for Act {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<ActionOutcome> {
         let id = self.request.id;
         let found = tx
-            .query_opt(FIND, params![id.uuid()], |row| {
+            .query_opt(&FIND, params![id.uuid()], |row| {
                 Ok((Key(row.int(0)?), row.flag(1)?, state_at(row, 2)?))
             })
             .await?;
@@ -68,11 +68,11 @@ impl Op for Act {
             after.completed_at(),
             skip_reason
         ];
-        if tx.execute(CHANGE, row).await? == 0 {
+        if tx.execute(&CHANGE, row).await? == 0 {
             return Ok(ActionOutcome::Refused(before));
         }
         if self.request.action == Action::Retry {
-            tx.execute(RETRY_TARGETS, params![key.0, self.now]).await?;
+            tx.execute(&RETRY_TARGETS, params![key.0, self.now]).await?;
         }
         self.record(tx, key, id, after.status()).await?;
         Ok(ActionOutcome::Done { status: after.status(), in_flight })
@@ -117,6 +117,6 @@ impl Act {
 pub(crate) async fn record(tx: &mut Tx<'_>, key: Key, mut action: RecordedAction) -> Result<RecordedAction> {
     let row =
         params![key.0, &action.action, &action.actor, action.reason.as_deref(), action.at, &action.led_to];
-    action.key = tx.query_opt(RECORD, row, |row| row.int(0)).await?.unwrap_or(0);
+    action.key = tx.query_opt(&RECORD, row, |row| row.int(0)).await?.unwrap_or(0);
     Ok(action)
 }

@@ -13,12 +13,33 @@ use angarium_domain::time::Timestamp;
 use uuid::Uuid;
 
 use crate::bounces::RecordedBounce;
-use crate::db::{Op, Row, Tx, params};
+use crate::db::{Op, Row, Tx, params, row, statements};
 use crate::error::Result;
+use crate::nodes::{Tenure, fence};
 use crate::types::{AuditView, Key};
 
 /// Audit writes that failed since the process started; each is made up for later.
 pub(crate) static FAILED_WRITES: AtomicU64 = AtomicU64::new(0);
+
+statements! {
+    INSERT = "INSERT INTO audit (notification_id, event_id, kind, actor, at, detail)
+        {values: uuid, uuid, text, text, bigint, text} ON CONFLICT (notification_id, event_id) DO NOTHING";
+
+    FALL_BEHIND = "UPDATE notifications SET audited = audited - 1 WHERE key = $1";
+
+    BEHIND = "SELECT key, id, accepted_by, created_at FROM notifications WHERE audited <> facts LIMIT $1";
+
+    ATTEMPTS = "SELECT number, ended_at, result, class, detail, status_code, led_to, late FROM attempts WHERE notification = $1";
+
+    ACTIONS = "SELECT key, action, actor, reason, at, led_to FROM actions WHERE notification = $1";
+
+    BOUNCES = "SELECT address, action, at, actor, status, diagnostic FROM bounces WHERE notification = $1";
+
+    CAUGHT_UP = "UPDATE notifications SET audited = facts WHERE key = $1";
+
+    TRAIL = "SELECT event_id, kind, actor, at, detail FROM audit WHERE notification_id = $1
+        ORDER BY event_id DESC LIMIT $2";
+}
 
 /// Something that happened to a notification, as it stands in the trail.
 pub(crate) struct Fact {
@@ -107,10 +128,6 @@ pub(crate) struct RecordedAction {
     pub(crate) led_to: String,
 }
 
-const INSERT: &str = "INSERT INTO audit (notification_id, event_id, kind, actor, at, detail)
-    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (notification_id, event_id) DO NOTHING";
-const FALL_BEHIND: &str = "UPDATE notifications SET audited = audited - 1 WHERE key = $1";
-
 /// Writes entries for facts that were just recorded. Whoever records a fact counts it in `facts` and
 /// `audited`; if the entry cannot be written, `audited` is taken back.
 pub(crate) async fn record(tx: &mut Tx<'_>, facts: &[Fact]) -> Result<()> {
@@ -123,40 +140,35 @@ pub(crate) async fn record(tx: &mut Tx<'_>, facts: &[Fact]) -> Result<()> {
         tracing::warn!(store.error = %error, audit.entries = facts.len(), "audit entries could not be written and will be re-emitted");
         FAILED_WRITES.fetch_add(facts.len() as u64, Ordering::Relaxed);
         for fact in facts {
-            tx.execute(FALL_BEHIND, params![fact.key.0]).await?;
+            tx.execute(&FALL_BEHIND, params![fact.key.0]).await?;
         }
     }
     Ok(())
 }
 
 async fn insert_all(tx: &mut Tx<'_>, facts: &[Fact]) -> Result<()> {
-    for fact in facts {
-        let detail = fact.detail.to_string();
-        let entry = params![fact.id.uuid(), fact.event_id(), fact.kind, &fact.actor, fact.at, &detail];
-        tx.execute(INSERT, entry).await?;
-    }
-    Ok(())
+    let details: Vec<String> = facts.iter().map(|fact| fact.detail.to_string()).collect();
+    let rows: Vec<_> = facts
+        .iter()
+        .zip(&details)
+        .map(|(fact, detail)| row![fact.id.uuid(), fact.event_id(), fact.kind, &fact.actor, fact.at, detail])
+        .collect();
+    tx.execute_rows(&INSERT, &rows).await.map(drop)
 }
 
 /// Derives again the entries of rows that lack some. Says how many rows it made whole.
 pub(crate) struct Reemit {
     pub(crate) limit: i64,
+    pub(crate) tenure: Tenure,
 }
-
-const BEHIND: &str =
-    "SELECT key, id, accepted_by, created_at FROM notifications WHERE audited <> facts LIMIT $1";
-const ATTEMPTS: &str = "SELECT number, ended_at, result, class, detail, status_code, led_to, late FROM attempts WHERE notification = $1";
-const ACTIONS: &str = "SELECT key, action, actor, reason, at, led_to FROM actions WHERE notification = $1";
-const BOUNCES: &str =
-    "SELECT address, action, at, actor, status, diagnostic FROM bounces WHERE notification = $1";
-const CAUGHT_UP: &str = "UPDATE notifications SET audited = facts WHERE key = $1";
 
 impl Op for Reemit {
     type Output = usize;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<usize> {
+        fence(tx, &self.tenure).await?;
         let behind = tx
-            .query(BEHIND, params![self.limit], |row| {
+            .query(&BEHIND, params![self.limit], |row| {
                 Ok((Key(row.int(0)?), NotificationId::from(row.uuid(1)?), row.text(2)?, row.time(3)?))
             })
             .await?;
@@ -186,7 +198,7 @@ async fn make_up(
 ) -> Result<()> {
     let facts = all_facts(tx, key, id, by, created_at).await?;
     insert_all(tx, &facts).await?;
-    tx.execute(CAUGHT_UP, params![key.0]).await.map(drop)
+    tx.execute(&CAUGHT_UP, params![key.0]).await.map(drop)
 }
 
 async fn all_facts(
@@ -197,13 +209,13 @@ async fn all_facts(
     created_at: Timestamp,
 ) -> Result<Vec<Fact>> {
     let mut facts = vec![Fact::accepted(key, id, by, created_at)];
-    let attempts = tx.query(ATTEMPTS, params![key.0], |row| facts_of_attempt(key, id, row)).await?;
+    let attempts = tx.query(&ATTEMPTS, params![key.0], |row| facts_of_attempt(key, id, row)).await?;
     facts.extend(attempts.into_iter().flatten());
     let actions =
-        tx.query(ACTIONS, params![key.0], |row| Ok(Fact::action(key, id, &action_row(row)?))).await?;
+        tx.query(&ACTIONS, params![key.0], |row| Ok(Fact::action(key, id, &action_row(row)?))).await?;
     facts.extend(actions);
     let bounces =
-        tx.query(BOUNCES, params![key.0], |row| Ok(Fact::bounced(key, id, &bounce_row(row)?))).await?;
+        tx.query(&BOUNCES, params![key.0], |row| Ok(Fact::bounced(key, id, &bounce_row(row)?))).await?;
     facts.extend(bounces);
     Ok(facts)
 }
@@ -278,15 +290,12 @@ pub(crate) struct Trail {
     pub(crate) id: NotificationId,
 }
 
-const TRAIL: &str = "SELECT event_id, kind, actor, at, detail FROM audit WHERE notification_id = $1
-    ORDER BY event_id DESC LIMIT $2";
-
 impl Op for Trail {
     type Output = Vec<AuditView>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<AuditView>> {
         let mut entries = tx
-            .query(TRAIL, params![self.id.uuid(), TRAIL_ENTRIES], |row| {
+            .query(&TRAIL, params![self.id.uuid(), TRAIL_ENTRIES], |row| {
                 Ok(AuditView {
                     event_id: row.uuid(0)?,
                     kind: row.text(1)?,

@@ -18,11 +18,33 @@ use angarium_domain::text::{Actor, one_line};
 use angarium_domain::time::Timestamp;
 
 use crate::audit::{self, Fact};
-use crate::db::dialect::LOCK_FOUND;
-use crate::db::{Op, Tx, params};
+use crate::db::{Op, Tx, params, statements};
 use crate::error::Result;
 use crate::lanes;
 use crate::types::Key;
+
+statements! {
+    FAILED = "SELECT address, status, diagnostic FROM bounces
+        WHERE notification = $1 AND action = 'failed' ORDER BY hard";
+
+    /// The notification's row comes first, as wherever else it is changed together with what hangs on it.
+    FIND = "SELECT n.key, n.channel, n.address,
+            EXISTS (SELECT 1 FROM attempts a WHERE a.notification = n.key
+                    AND (a.result = 'delivered' OR a.duplicate_risk = 1)),
+            n.lease_until IS NOT NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.notification = n.key
+                                                 AND (a.class = 'interrupted' OR a.late = 1))
+        FROM notifications n WHERE n.key = (SELECT i.key FROM ids i WHERE i.id = $1) {lock found}";
+
+    REACHED = "SELECT address FROM targets
+        WHERE notification = $1 AND (state = 'accepted' OR (attempts > 0 AND $2 = 1) OR $3 = 1)";
+
+    KNOWN = "SELECT 1 FROM bounces WHERE notification = $1 AND address = $2 AND action = $3 AND hard >= $4 LIMIT 1";
+
+    RECORD = "INSERT INTO bounces (notification, address, action, hard, at, actor, status, diagnostic)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+    COUNT_FACTS = "UPDATE notifications SET facts = facts + $2, audited = audited + $2 WHERE key = $1";
+}
 
 /// What is reported about one notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,10 +115,8 @@ impl fmt::Display for Reason<'_> {
 
 /// Why mail to addresses of a notification failed, by address; of several reasons the one that is for good.
 pub(crate) async fn failures(tx: &mut Tx<'_>, key: Key) -> Result<HashMap<String, String>> {
-    const FAILED: &str = "SELECT address, status, diagnostic FROM bounces
-        WHERE notification = $1 AND action = 'failed' ORDER BY hard";
     let failed = tx
-        .query(FAILED, params![key.0], |row| {
+        .query(&FAILED, params![key.0], |row| {
             let (status, diagnostic) = (row.text(1)?, row.opt_text(2)?);
             let reason = Reason { status: &status, diagnostic: diagnostic.as_deref() };
             Ok((row.text(0)?, reason.to_string()))
@@ -123,28 +143,6 @@ struct Found {
     /// An attempt is under way, or one was lost: whom it reached is not known.
     in_doubt: bool,
 }
-
-/// The notification's row comes first, as wherever else it is changed together with what hangs on it.
-fn find_sql() -> String {
-    format!(
-        "SELECT n.key, n.channel, n.address,
-            EXISTS (SELECT 1 FROM attempts a WHERE a.notification = n.key
-                    AND (a.result = 'delivered' OR a.duplicate_risk = 1)),
-            n.lease_until IS NOT NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.notification = n.key
-                                                 AND (a.class = 'interrupted' OR a.late = 1))
-        FROM notifications n WHERE n.key = (SELECT i.key FROM ids i WHERE i.id = $1) {LOCK_FOUND}"
-    )
-}
-
-const REACHED: &str = "SELECT address FROM targets
-    WHERE notification = $1 AND (state = 'accepted' OR (attempts > 0 AND $2 = 1) OR $3 = 1)";
-const KNOWN: &str =
-    "SELECT 1 FROM bounces WHERE notification = $1 AND address = $2 AND action = $3 AND hard >= $4 LIMIT 1";
-const RECORD: &str =
-    "INSERT INTO bounces (notification, address, action, hard, at, actor, status, diagnostic)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-const COUNT_FACTS: &str =
-    "UPDATE notifications SET facts = facts + $2, audited = audited + $2 WHERE key = $1";
 
 impl Op for RecordBounces {
     type Output = BounceOutcome;
@@ -178,7 +176,7 @@ impl Op for RecordBounces {
         let new = facts.len();
         if new > 0 {
             let count = i64::try_from(new).unwrap_or(i64::MAX);
-            tx.execute(COUNT_FACTS, params![found.key.0, count]).await?;
+            tx.execute(&COUNT_FACTS, params![found.key.0, count]).await?;
             audit::record(tx, &facts).await?;
         }
         Ok(BounceOutcome::Recorded { new, known, strangers, suppressed })
@@ -187,7 +185,7 @@ impl Op for RecordBounces {
 
 impl RecordBounces {
     async fn find(&self, tx: &mut Tx<'_>) -> Result<Option<Found>> {
-        tx.query_opt(&find_sql(), params![self.report.notification.uuid()], |row| {
+        tx.query_opt(&FIND, params![self.report.notification.uuid()], |row| {
             Ok(Found {
                 key: Key(row.int(0)?),
                 channel: row.opt_text(1)?.unwrap_or_default(),
@@ -215,7 +213,7 @@ impl RecordBounces {
 async fn insert(tx: &mut Tx<'_>, key: Key, bounce: &RecordedBounce) -> Result<bool> {
     let (action, hard) = (bounce.action.as_str(), bounce.is_hard());
     let known = params![key.0, &bounce.address, action, hard];
-    if tx.query_opt(KNOWN, known, |_| Ok(())).await?.is_some() {
+    if tx.query_opt(&KNOWN, known, |_| Ok(())).await?.is_some() {
         return Ok(false);
     }
     let row = params![
@@ -228,7 +226,7 @@ async fn insert(tx: &mut Tx<'_>, key: Key, bounce: &RecordedBounce) -> Result<bo
         &bounce.status,
         bounce.diagnostic.as_deref(),
     ];
-    tx.execute(RECORD, row).await?;
+    tx.execute(&RECORD, row).await?;
     Ok(true)
 }
 
@@ -238,7 +236,7 @@ struct Reached(HashMap<String, String>);
 impl Reached {
     async fn by(tx: &mut Tx<'_>, found: &Found) -> Result<Self> {
         let mut addresses =
-            tx.query(REACHED, params![found.key.0, found.reached, found.in_doubt], |row| row.text(0)).await?;
+            tx.query(&REACHED, params![found.key.0, found.reached, found.in_doubt], |row| row.text(0)).await?;
         addresses.extend(found.address.clone().filter(|_| found.reached || found.in_doubt));
         Ok(Reached::these(addresses))
     }

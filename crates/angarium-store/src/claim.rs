@@ -1,5 +1,6 @@
 //! Claiming: the durable intent to send. Lease and generation are committed before the first byte leaves.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use angarium_domain::address::Address;
@@ -10,19 +11,75 @@ use angarium_domain::targets::TargetState;
 use angarium_domain::text::ChannelName;
 use angarium_domain::time::Timestamp;
 
-use crate::db::dialect::LOCK_CHOSEN;
-use crate::db::{Op, Row, Tx, params};
+use crate::db::{Op, Row, Tx, params, row, statements};
 use crate::error::{Result, StoreError};
 use crate::lanes;
 use crate::types::{Abandoned, Claim, Key, LaneKey, LaneName, Payload, Quota, Target};
 
 /// The columns of a claim, in the order in which [`claim_row`] reads them.
-const CLAIM_COLUMNS: &str =
-    "notifications.key, notifications.id, notifications.generation, notifications.lane,
-    notifications.status, notifications.due_at, notifications.error_class, notifications.error_detail,
-    notifications.budget_used, notifications.retry_count, notifications.interruptions, notifications.kind,
-    notifications.channel, notifications.list, notifications.address, notifications.resolved,
-    notifications.enqueued_at, notifications.created_at";
+macro_rules! claim_columns {
+    () => {
+        "notifications.key, notifications.id, notifications.generation, notifications.lane,
+        notifications.status, notifications.due_at, notifications.error_class, notifications.error_detail,
+        notifications.budget_used, notifications.retry_count, notifications.interruptions, notifications.kind,
+        notifications.channel, notifications.list, notifications.address, notifications.resolved,
+        notifications.enqueued_at, notifications.created_at"
+    };
+}
+
+statements! {
+    TAKE_DUE = concat!("WITH due AS MATERIALIZED (
+            SELECT n.key FROM notifications n
+            WHERE n.lane = $2 AND n.due_at <= $1 AND n.lease_until IS NULL
+              AND EXISTS (SELECT 1 FROM lanes l LEFT JOIN channel_states c ON c.channel = l.channel
+                          WHERE l.key = $2 AND (l.waits_until <= $1 OR l.waits_until > $7)
+                            AND (coalesce(c.waits_until, 0) <= $1 OR coalesce(c.waits_until, 0) > $7))
+            ORDER BY n.due_at, n.key LIMIT $3 {lock chosen})
+        UPDATE notifications SET lease_until = $4, lease_node = $5, lease_by = $6, claimed_at = $1, wire_at = NULL,
+            generation = generation + 1
+        FROM due WHERE notifications.key = due.key
+        RETURNING ", claim_columns!());
+
+    LOAD = "SELECT c.subject, c.body, c.data, n.resolved, s.reason
+        FROM notifications n JOIN contents c ON c.key = n.key
+        LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = n.address
+        WHERE n.key = $1 AND n.generation = $2 AND n.lease_until IS NOT NULL";
+
+    TARGETS = "SELECT t.ordinal, t.address, t.state, t.due_at, t.error_class, t.error_detail,
+            t.budget_used, t.retry_count, s.reason, coalesce(l.waits_until, 0)
+        FROM targets t JOIN notifications n ON n.key = t.notification
+        LEFT JOIN lanes l ON l.channel = n.channel AND l.receiver = t.receiver
+        LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = t.address
+        WHERE t.notification = $1 ORDER BY t.ordinal";
+
+    RESOLVE = "UPDATE notifications SET resolved = 1, kind = $3, channel = $4, lane = $5
+        WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL AND resolved = 0";
+
+    INSERT_TARGET = "INSERT INTO targets
+        (notification, ordinal, address, receiver, due_at, state, attempts, budget_used, retry_count)
+        SELECT r.notification, r.ordinal, r.address, r.receiver, r.due_at, 'waiting', 0, 0, 0
+        FROM {rows: notification bigint, ordinal bigint, address text, receiver text, due_at bigint}";
+
+    STANDS = "SELECT 1 FROM notifications WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
+
+    MARK_ON_WIRE =
+        "UPDATE notifications SET wire_at = $3 WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
+
+    RENEW = "UPDATE notifications SET lease_until = r.until FROM {rows: key bigint, generation bigint, until bigint}
+        WHERE notifications.key = r.key AND notifications.generation = r.generation AND lease_until IS NOT NULL
+        RETURNING notifications.key, notifications.generation";
+
+    RELEASE = "UPDATE notifications SET lease_until = NULL, lease_node = NULL, lease_by = NULL, wire_at = NULL,
+            due_at = CASE WHEN due_at < r.not_before THEN r.not_before ELSE due_at END
+        FROM {rows: key bigint, generation bigint, not_before bigint}
+        WHERE notifications.key = r.key AND notifications.generation = r.generation AND lease_until IS NOT NULL";
+
+    ABANDONED = concat!("SELECT ", claim_columns!(), ", notifications.lease_node, notifications.wire_at IS NOT NULL,
+            notifications.claimed_at FROM notifications
+         WHERE lease_until IS NOT NULL AND lease_until <= $1 ORDER BY lease_until LIMIT $2");
+
+    LEASED_BY = "SELECT key, generation FROM notifications WHERE lease_until IS NOT NULL AND lease_by = $1 AND claimed_at = $2";
+}
 
 fn claim_row(row: &Row<'_>) -> Result<Claim> {
     let due = row.time(5)?;
@@ -65,25 +122,9 @@ pub(crate) fn error_at(row: &Row<'_>, column: usize) -> Result<Option<LastError>
 pub(crate) struct TakeDue {
     pub(crate) quotas: Vec<Quota>,
     pub(crate) node: String,
+    pub(crate) instance: i64,
     pub(crate) now: Timestamp,
     pub(crate) lease: Duration,
-}
-
-fn take_due_sql() -> String {
-    format!(
-        "WITH due AS MATERIALIZED (
-            SELECT n.key FROM notifications n
-            WHERE n.lane = $2 AND n.due_at <= $1 AND n.lease_until IS NULL
-              AND EXISTS (SELECT 1 FROM lanes l LEFT JOIN channel_states c ON c.channel = l.channel
-                          WHERE l.key = $2 AND {} AND {})
-            ORDER BY n.due_at, n.key LIMIT $3 {LOCK_CHOSEN})
-        UPDATE notifications SET lease_until = $4, lease_node = $5, claimed_at = $1, wire_at = NULL,
-            generation = generation + 1
-        FROM due WHERE notifications.key = due.key
-        RETURNING {CLAIM_COLUMNS}",
-        lanes::is_over("l.waits_until", "$1"),
-        lanes::is_over("coalesce(c.waits_until, 0)", "$1"),
-    )
 }
 
 /// A claim, or nothing if the row cannot be read: one damaged row must not hold up all others. It keeps its
@@ -110,13 +151,17 @@ impl Op for TakeDue {
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Claim>> {
-        let sql = take_due_sql();
-        let until = self.now.plus(self.lease);
+        let (until, beyond_belief) = (self.now.plus(self.lease), self.now.plus(lanes::LONGEST_WAIT));
+        let each: Vec<_> = self
+            .quotas
+            .iter()
+            .map(|quota| {
+                let rows = i64::try_from(quota.rows).unwrap_or(i64::MAX);
+                row![self.now, quota.lane.0, rows, until, &self.node, self.instance, beyond_belief]
+            })
+            .collect();
         let mut claims = Vec::new();
-        for quota in &self.quotas {
-            let rows = i64::try_from(quota.rows).unwrap_or(i64::MAX);
-            let params = params![self.now, quota.lane.0, rows, until, &self.node];
-            let taken = tx.query(&sql, params, readable_claim).await?;
+        for taken in tx.query_each(&TAKE_DUE, &each, readable_claim).await? {
             let mut taken: Vec<Claim> = taken.into_iter().flatten().collect();
             taken.sort_by_key(|claim| (claim.state.due(), claim.key));
             claims.extend(taken);
@@ -132,24 +177,12 @@ pub(crate) struct Load {
     pub(crate) now: Timestamp,
 }
 
-const LOAD: &str = "SELECT c.subject, c.body, c.data, n.resolved, s.reason
-    FROM notifications n JOIN contents c ON c.key = n.key
-    LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = n.address
-    WHERE n.key = $1 AND n.generation = $2 AND n.lease_until IS NOT NULL";
-
-const TARGETS: &str = "SELECT t.ordinal, t.address, t.state, t.due_at, t.error_class, t.error_detail,
-        t.budget_used, t.retry_count, s.reason, coalesce(l.waits_until, 0)
-    FROM targets t JOIN notifications n ON n.key = t.notification
-    LEFT JOIN lanes l ON l.channel = n.channel AND l.receiver = t.receiver
-    LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = t.address
-    WHERE t.notification = $1 ORDER BY t.ordinal";
-
 impl Op for Load {
     type Output = Option<Payload>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<Payload>> {
         let found = tx
-            .query_opt(LOAD, params![self.key.0, self.generation], |row| {
+            .query_opt(&LOAD, params![self.key.0, self.generation], |row| {
                 let payload = Payload {
                     subject: row.text(0)?,
                     body: row.text(1)?,
@@ -173,7 +206,7 @@ impl Op for Load {
 
 /// The members of a notification's list, in order, without what came back from them.
 pub(crate) async fn targets_of(tx: &mut Tx<'_>, key: Key) -> Result<Vec<Target>> {
-    tx.query(TARGETS, params![key.0], |row| {
+    tx.query(&TARGETS, params![key.0], |row| {
         let error = error_at(row, 4)?;
         let state = match (row.text(2)?.as_str(), error) {
             ("accepted", _) => TargetState::Accepted,
@@ -205,12 +238,6 @@ pub(crate) struct Resolve {
     pub(crate) now: Timestamp,
 }
 
-const RESOLVE: &str = "UPDATE notifications SET resolved = 1, kind = $3, channel = $4, lane = $5
-    WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL AND resolved = 0";
-const INSERT_TARGET: &str =
-    "INSERT INTO targets (notification, ordinal, address, receiver, state, due_at, attempts, budget_used, retry_count)
-    VALUES ($1, $2, $3, $4, 'waiting', $5, 0, 0, 0)";
-
 impl Op for Resolve {
     type Output = bool;
 
@@ -221,13 +248,14 @@ impl Op for Resolve {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
         let lane = lanes::ensure(tx, &self.lane).await?;
         let guard = params![self.key.0, self.generation, self.kind, &self.lane.channel, lane.0];
-        if tx.execute(RESOLVE, guard).await? == 0 {
+        if tx.execute(&RESOLVE, guard).await? == 0 {
             return Ok(false);
         }
-        for (ordinal, member) in (0i64..).zip(&self.members) {
-            let target = params![self.key.0, ordinal, member.as_str(), member.receiver(), self.now];
-            tx.execute(INSERT_TARGET, target).await?;
-        }
+        let targets: Vec<_> = (0i64..)
+            .zip(&self.members)
+            .map(|(ordinal, member)| row![self.key.0, ordinal, member.as_str(), member.receiver(), self.now])
+            .collect();
+        tx.execute_rows(&INSERT_TARGET, &targets).await?;
         Ok(true)
     }
 }
@@ -238,14 +266,11 @@ pub(crate) struct Stands {
     pub(crate) generation: i64,
 }
 
-const STANDS: &str =
-    "SELECT 1 FROM notifications WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
-
 impl Op for Stands {
     type Output = bool;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        Ok(tx.query_opt(STANDS, params![self.key.0, self.generation], |_| Ok(())).await?.is_some())
+        Ok(tx.query_opt(&STANDS, params![self.key.0, self.generation], |_| Ok(())).await?.is_some())
     }
 }
 
@@ -257,14 +282,11 @@ pub(crate) struct MarkOnWire {
     pub(crate) now: Timestamp,
 }
 
-const MARK_ON_WIRE: &str =
-    "UPDATE notifications SET wire_at = $3 WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
-
 impl Op for MarkOnWire {
     type Output = bool;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        Ok(tx.execute(MARK_ON_WIRE, params![self.key.0, self.generation, self.now]).await? == 1)
+        Ok(tx.execute(&MARK_ON_WIRE, params![self.key.0, self.generation, self.now]).await? == 1)
     }
 }
 
@@ -274,8 +296,6 @@ pub(crate) struct Renew {
     pub(crate) until: Timestamp,
 }
 
-const RENEW: &str = "UPDATE notifications SET lease_until = $3 WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
-
 impl Op for Renew {
     type Output = Vec<(Key, i64)>;
 
@@ -284,13 +304,13 @@ impl Op for Renew {
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<(Key, i64)>> {
-        let mut lost = Vec::new();
-        for &(key, generation) in &self.held {
-            if tx.execute(RENEW, params![key.0, generation, self.until]).await? == 0 {
-                lost.push((key, generation));
-            }
-        }
-        Ok(lost)
+        let mut rows: Vec<_> =
+            self.held.iter().map(|&(key, generation)| (key, row![key.0, generation, self.until])).collect();
+        rows.sort_by_key(|(key, _)| *key);
+        let rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
+        let kept = tx.query_rows(&RENEW, &rows, |row| Ok((Key(row.int(0)?), row.int(1)?))).await?;
+        let kept: HashSet<(Key, i64)> = kept.into_iter().collect();
+        Ok(self.held.iter().filter(|claim| !kept.contains(claim)).copied().collect())
     }
 }
 
@@ -300,10 +320,6 @@ pub(crate) struct Release {
     pub(crate) not_before: Timestamp,
 }
 
-const RELEASE: &str = "UPDATE notifications SET lease_until = NULL, lease_node = NULL, wire_at = NULL,
-        due_at = CASE WHEN due_at < $3 THEN $3 ELSE due_at END
-    WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
-
 impl Op for Release {
     type Output = ();
 
@@ -312,10 +328,9 @@ impl Op for Release {
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
-        for &(key, generation) in &self.held {
-            tx.execute(RELEASE, params![key.0, generation, self.not_before]).await?;
-        }
-        Ok(())
+        let rows: Vec<_> =
+            self.held.iter().map(|&(key, generation)| row![key.0, generation, self.not_before]).collect();
+        tx.execute_rows(&RELEASE, &rows).await.map(drop)
     }
 }
 
@@ -325,65 +340,32 @@ pub(crate) struct FindAbandoned {
     pub(crate) limit: i64,
 }
 
-fn abandoned_sql() -> String {
-    format!(
-        "SELECT {CLAIM_COLUMNS}, notifications.lease_node, notifications.wire_at IS NOT NULL,
-            notifications.claimed_at FROM notifications
-         WHERE lease_until IS NOT NULL AND lease_until <= $1 ORDER BY lease_until LIMIT $2"
-    )
-}
-
 impl Op for FindAbandoned {
     type Output = Vec<Abandoned>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Abandoned>> {
-        let sql = abandoned_sql();
-        let bounds = [self.ended_by.into(), self.limit.into()];
-        let found = tx.query(&sql, &bounds, |row| {
+        let bounds = params![self.ended_by, self.limit];
+        let abandoned = |row: &Row<'_>| {
             let Some(claim) = readable_claim(row)? else { return Ok(None) };
             let node = row.opt_text(18)?.unwrap_or_default();
             let claimed_at = row.opt_time(20)?.unwrap_or(claim.created_at);
             Ok(Some(Abandoned { claim, node, on_wire: row.flag(19)?, claimed_at }))
-        });
-        Ok(found.await?.into_iter().flatten().collect())
+        };
+        Ok(tx.query(&ABANDONED, bounds, abandoned).await?.into_iter().flatten().collect())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Options, Store};
+/// Finds what a node claimed at one moment, and holds in the database.
+pub(crate) struct FindLeasedBy {
+    pub(crate) instance: i64,
+    pub(crate) claimed_at: Timestamp,
+}
 
-    struct Explain(String, usize);
+impl Op for FindLeasedBy {
+    type Output = Vec<(Key, i64)>;
 
-    impl Op for Explain {
-        type Output = Vec<String>;
-
-        async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<String>> {
-            let values = vec![crate::db::Value::Int(1); self.1];
-            tx.query(&format!("EXPLAIN QUERY PLAN {}", self.0), &values, |row| row.text(3)).await
-        }
-    }
-
-    /// C059: however many rows are parked or done, looking and claiming touch the indexes of live rows alone.
-    #[tokio::test]
-    async fn c059_looking_and_claiming_never_touch_what_is_done() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&Options::new(folder.path().join("a.db"))).await.unwrap();
-        let statements = [(take_due_sql(), 5), (lanes::WAITING_LANES.to_owned(), 0), (abandoned_sql(), 2)];
-        for (sql, values) in statements {
-            let plan = store.db.read(Explain(sql, values)).await.unwrap();
-            let of_rows: Vec<_> = plan
-                .iter()
-                .filter(|step| {
-                    ["notifications", " n ", " d "].iter().any(|name| format!("{step} ").contains(name))
-                })
-                .collect();
-            assert!(!of_rows.is_empty(), "{plan:?}");
-            for step in of_rows {
-                let by_index = ["notifications_due", "notifications_leased", "INTEGER PRIMARY KEY"];
-                assert!(by_index.iter().any(|index| step.contains(index)), "{step} in {plan:#?}");
-            }
-        }
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<(Key, i64)>> {
+        let claims = params![self.instance, self.claimed_at];
+        tx.query(&LEASED_BY, claims, |row| Ok((Key(row.int(0)?), row.int(1)?))).await
     }
 }

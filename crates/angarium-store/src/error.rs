@@ -9,6 +9,12 @@ pub enum StoreError {
     /// More work waits for the database than it may hold. Nothing was stored; try again shortly.
     #[error("the database has more work waiting than it can take")]
     Overloaded,
+    /// Others were at the same rows, again and again. Nothing was stored; try again shortly.
+    #[error("others are at the same rows of the database: {0}")]
+    Contended(String),
+    /// The database did not say whether it stored this. Whoever asks again with the same id learns it.
+    #[error("the database did not say whether it stored this")]
+    OutcomeUnknown,
     /// The database could not be read or written. Nothing was stored.
     #[error("the database is not available: {0}")]
     Unavailable(String),
@@ -18,6 +24,9 @@ pub enum StoreError {
     /// A query took longer than its limit.
     #[error("the query took too long")]
     QueryTimeout,
+    /// The database cannot be used as it is or as it was asked for, and will not be by itself.
+    #[error("{0}")]
+    Refused(String),
     /// Another process has the database open.
     #[error("{0}")]
     Locked(String),
@@ -81,4 +90,4 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 /// What every operation of the store returns.
-pub type Result<T> = std::result::Result<T, StoreError>;
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

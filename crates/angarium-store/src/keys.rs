@@ -2,11 +2,27 @@
 
 use angarium_domain::time::Timestamp;
 
-use crate::db::{Op, Row, Tx, params};
+use crate::db::{Op, Row, Tx, params, statements};
 use crate::error::Result;
 use crate::types::{ApiKey, Suppression};
 
-const KEY_COLUMNS: &str = "SELECT id, name, hash, scopes, created_at, expires_at, revoked_at FROM api_keys";
+statements! {
+    INSERT = "INSERT INTO api_keys (id, name, hash, scopes, created_at, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+
+    MAKE_ROOM = "DELETE FROM api_keys WHERE name = $1 OR id = $2";
+
+    FIND = "SELECT id, name, hash, scopes, created_at, expires_at, revoked_at FROM api_keys WHERE id = $1";
+
+    LIST = "SELECT id, name, hash, scopes, created_at, expires_at, revoked_at FROM api_keys ORDER BY name LIMIT $1";
+
+    REVOKE = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+
+    LIST_SUPPRESSIONS = "SELECT channel, address, reason, since FROM suppressions
+        WHERE channel > $1 OR (channel = $1 AND address > $2) ORDER BY channel, address LIMIT $3";
+
+    LIFT = "DELETE FROM suppressions WHERE channel = $1 AND address = $2";
+}
 
 fn key_row(row: &Row<'_>) -> Result<ApiKey> {
     Ok(ApiKey {
@@ -27,11 +43,9 @@ impl Op for AddKey {
     type Output = bool;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        const INSERT: &str = "INSERT INTO api_keys (id, name, hash, scopes, created_at, expires_at)
-            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
         let key = &self.0;
         let row = params![&key.id, &key.name, &*key.hash, &key.scopes, key.created_at, key.expires_at];
-        Ok(tx.execute(INSERT, row).await? == 1)
+        Ok(tx.execute(&INSERT, row).await? == 1)
     }
 }
 
@@ -43,7 +57,7 @@ impl Op for ReplaceKey {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
         let key = &self.0;
-        tx.execute("DELETE FROM api_keys WHERE name = $1 OR id = $2", params![&key.name, &key.id]).await?;
+        tx.execute(&MAKE_ROOM, params![&key.name, &key.id]).await?;
         AddKey(key.clone()).run(tx).await
     }
 }
@@ -55,12 +69,12 @@ impl Op for FindKey {
     type Output = Option<ApiKey>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<ApiKey>> {
-        tx.query_opt(&format!("{KEY_COLUMNS} WHERE id = $1"), params![&self.0], key_row).await
+        tx.query_opt(&FIND, params![&self.0], key_row).await
     }
 }
 
 /// Keys that are listed at most.
-const MOST_KEYS: usize = 10_000;
+const MOST_KEYS: i64 = 10_000;
 
 /// Every key, by name.
 pub(crate) struct ListKeys;
@@ -69,7 +83,7 @@ impl Op for ListKeys {
     type Output = Vec<ApiKey>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<ApiKey>> {
-        tx.query(&format!("{KEY_COLUMNS} ORDER BY name LIMIT {MOST_KEYS}"), &[], key_row).await
+        tx.query(&LIST, params![MOST_KEYS], key_row).await
     }
 }
 
@@ -80,8 +94,7 @@ impl Op for RevokeKey {
     type Output = bool;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
-        Ok(tx.execute(REVOKE, params![&self.0, self.1]).await? == 1)
+        Ok(tx.execute(&REVOKE, params![&self.0, self.1]).await? == 1)
     }
 }
 
@@ -96,10 +109,8 @@ impl Op for ListSuppressions {
     type Output = Vec<Suppression>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Suppression>> {
-        const LIST: &str = "SELECT channel, address, reason, since FROM suppressions
-            WHERE channel > $1 OR (channel = $1 AND address > $2) ORDER BY channel, address LIMIT $3";
         let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
-        tx.query(LIST, params![&self.after.0, &self.after.1, limit], |row| {
+        tx.query(&LIST_SUPPRESSIONS, params![&self.after.0, &self.after.1, limit], |row| {
             Ok(Suppression {
                 channel: row.text(0)?,
                 address: row.text(1)?,
@@ -118,7 +129,6 @@ impl Op for LiftSuppression {
     type Output = bool;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        const LIFT: &str = "DELETE FROM suppressions WHERE channel = $1 AND address = $2";
-        Ok(tx.execute(LIFT, params![&self.0, &self.1]).await? == 1)
+        Ok(tx.execute(&LIFT, params![&self.0, &self.1]).await? == 1)
     }
 }

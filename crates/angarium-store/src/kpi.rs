@@ -2,7 +2,7 @@
 
 use angarium_domain::time::Timestamp;
 
-use crate::db::{Op, Row, Tx, params};
+use crate::db::{Op, Row, Tx, params, statements};
 use crate::error::Result;
 use crate::types::{Kpi, Kpis};
 
@@ -14,14 +14,16 @@ pub(crate) struct Count {
     pub(crate) delivered_since: Timestamp,
 }
 
-const LIVE: &str =
-    "SELECT site, node, count(*), sum(CASE WHEN created_at < $1 THEN 1 ELSE 0 END), min(created_at),
-        sum(CASE WHEN lease_until IS NOT NULL THEN 1 ELSE 0 END)
-    FROM notifications WHERE due_at IS NOT NULL GROUP BY site, node";
-const PARKED: &str =
-    "SELECT site, node, count(*) FROM notifications WHERE status = 'parked' GROUP BY site, node";
-const DELIVERED: &str = "SELECT site, node, count(*) FROM notifications
-    WHERE completed_at IS NOT NULL AND completed_at > $1 AND status = 'delivered' GROUP BY site, node";
+statements! {
+    LIVE = "SELECT site, node, count(*), sum(CASE WHEN created_at < $1 THEN 1 ELSE 0 END), min(created_at),
+            sum(CASE WHEN lease_until IS NOT NULL THEN 1 ELSE 0 END)
+        FROM notifications WHERE due_at IS NOT NULL GROUP BY site, node";
+
+    PARKED = "SELECT site, node, count(*) FROM notifications WHERE status = 'parked' GROUP BY site, node";
+
+    DELIVERED = "SELECT site, node, count(*) FROM notifications
+        WHERE completed_at IS NOT NULL AND completed_at > $1 AND status = 'delivered' GROUP BY site, node";
+}
 
 type Counted = (Option<String>, Option<String>, Kpi);
 
@@ -50,9 +52,9 @@ impl Op for Count {
             ))
         };
         let mut kpis = Kpis::default();
-        kpis.add(tx.query(LIVE, params![self.stuck_before], live).await?);
-        kpis.add(tx.query(PARKED, &[], parked).await?);
-        kpis.add(tx.query(DELIVERED, params![self.delivered_since], delivered).await?);
+        kpis.add(tx.query(&LIVE, params![self.stuck_before], live).await?);
+        kpis.add(tx.query(&PARKED, &[], parked).await?);
+        kpis.add(tx.query(&DELIVERED, params![self.delivered_since], delivered).await?);
         Ok(kpis)
     }
 }

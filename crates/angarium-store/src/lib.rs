@@ -2,12 +2,14 @@
 //! was committed before (OB-01, OB-02).
 //!
 //! There is one concrete [`Store`] and no repository trait. Each statement is written once, beside the
-//! function that runs it ([`accept`], [`claim`], [`settle`], [`actions`], [`views`], …); what a database needs
-//! said differently stands in [`db::dialect`]. Races are decided by guarded statements whose row count is the
-//! answer. Time is a parameter of every statement.
+//! function that runs it ([`accept`], [`claim`], [`settle`], [`actions`], [`views`], …), for SQLite and PostgreSQL
+//! alike; what a database needs said differently stands in [`db::dialect`]. Races are decided by guarded statements whose
+//! row count is the answer. Time is a parameter of every statement.
 //!
-//! Deliberately absent: any decision about what follows from an outcome, any transaction held while something
-//! is sent, and any use of the database by a second process.
+//! A SQLite file serves one process. On PostgreSQL any number of nodes work on one database ([`nodes`]).
+//!
+//! Deliberately absent: any decision about what follows from an outcome, and any transaction held while something
+//! is sent.
 
 mod accept;
 mod actions;
@@ -19,12 +21,14 @@ mod error;
 mod keys;
 mod kpi;
 mod lanes;
+mod nodes;
+mod regression;
 mod settle;
 mod types;
 mod views;
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -35,10 +39,12 @@ use angarium_domain::text::{Actor, ChannelName};
 use angarium_domain::time::Timestamp;
 
 pub use bounces::{BounceOutcome, BounceReport};
-pub use db::Options;
-use db::{Op, Sqlite, Tx, params};
+pub use db::{Database, DatabaseStatus, Migrated, Options, PostgresUrl, Replica};
+use db::{Db, Joined, Op, Postgres, Sqlite, Tx, params, statements};
 pub use error::{Result, StoreError};
 pub use lanes::ChannelState;
+pub use nodes::{NODE_LOST_AFTER, NewNode, NodeView, Seat, Tenure};
+pub use regression::Pulse;
 pub use types::*;
 
 /// The low bits of a key tell nodes apart that accept in the same microsecond.
@@ -53,10 +59,20 @@ const REMEMBERED_LANES: usize = 100_000;
 /// Rows that are looked at in one step of reopening a channel.
 const ROWS_LET_GO: usize = 5_000;
 
+statements! {
+    NEWEST_KEY = "SELECT max(key) FROM notifications";
+
+    TOUCH = "INSERT INTO meta (name, value) VALUES ('ping', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
+}
+
 /// The database, open.
 pub struct Store {
-    db: Sqlite,
+    db: Arc<Db>,
+    accepting: Joined<accept::Accept>,
     last_key: AtomicI64,
+    /// This node's place among the others; its low bits are those of the keys it gives out.
+    seat: Mutex<Seat>,
+    acknowledged: regression::Acknowledged,
     room: tokio::sync::Semaphore,
     /// The last notification could not be stored.
     refused: AtomicBool,
@@ -70,11 +86,7 @@ impl Op for NewestKey {
     type Output = i64;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<i64> {
-        Ok(tx
-            .query_opt("SELECT max(key) FROM notifications", &[], |row| row.opt_int(0))
-            .await?
-            .flatten()
-            .unwrap_or(0))
+        Ok(tx.query_opt(&NEWEST_KEY, &[], |row| row.opt_int(0)).await?.flatten().unwrap_or(0))
     }
 }
 
@@ -90,25 +102,54 @@ impl Op for Ping {
     type Output = ();
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
-        const TOUCH: &str =
-            "INSERT INTO meta (name, value) VALUES ('ping', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
-        tx.execute(TOUCH, params!["x".repeat(self.bytes).as_str()]).await.map(drop)
+        tx.execute(&TOUCH, params!["x".repeat(self.bytes).as_str()]).await.map(drop)
     }
 }
 
 impl Store {
-    /// Opens the database, brings its schema up to date and takes it for this process alone.
+    /// Opens the database and brings its schema up to date. A SQLite file is taken for this process alone.
     pub async fn open(options: &Options) -> Result<Store> {
-        let db = Sqlite::open(options)?;
+        let db = Arc::new(Db::open(options).await?);
         let newest = db.read(NewestKey).await?;
-        let room = tokio::sync::Semaphore::new(WAITING_BYTES);
-        let refused = AtomicBool::new(false);
-        Ok(Store { db, refused, last_key: AtomicI64::new(newest), room, lanes: Mutex::new(HashMap::new()) })
+        Ok(Store {
+            accepting: Joined::over(&db),
+            db,
+            refused: AtomicBool::new(false),
+            last_key: AtomicI64::new(newest),
+            seat: Mutex::new(Seat { instance: 0, slot: 0 }),
+            acknowledged: regression::Acknowledged::default(),
+            room: tokio::sync::Semaphore::new(WAITING_BYTES),
+            lanes: Mutex::new(HashMap::new()),
+        })
+    }
+
+    /// What can be told of a database without opening it: nothing is changed.
+    pub async fn status(options: &Options) -> Result<DatabaseStatus> {
+        match &options.database {
+            Database::Sqlite(path) => Sqlite::status(path),
+            Database::Postgres(url) => Postgres::status(url).await,
+        }
+    }
+
+    /// Brings the schema of a database up to date, and does nothing else.
+    pub async fn migrate(options: &Options) -> Result<Migrated> {
+        match &options.database {
+            Database::Sqlite(path) => Sqlite::migrate(path),
+            Database::Postgres(url) => Postgres::migrate(url).await,
+        }
+    }
+
+    /// Whether other processes may use the database at the same time.
+    pub fn is_shared(&self) -> bool {
+        self.db.shared().is_some()
     }
 
     /// Finishes what is queued and closes the database.
     pub fn close(self) {
-        self.db.close();
+        drop(self.accepting);
+        if let Ok(db) = Arc::try_unwrap(self.db) {
+            db.close();
+        }
     }
 
     /// Whether the process before this one closed the database; if not, it died, or the power went, and
@@ -131,22 +172,36 @@ impl Store {
     /// When this returns, what is `Accepted` survives a power cut.
     pub async fn accept(&self, items: Vec<NewNotification>, now: Timestamp) -> Result<Vec<Acceptance>> {
         let room = self.room_for(&items)?;
-        let names: Vec<LaneName> = items.iter().map(accept::lane_of).collect();
-        let known_lanes = {
+        let items: Vec<accept::New> = {
             let lanes = self.remembered();
-            names.iter().map(|name| lanes.get(name).copied()).collect()
+            let new = |notification| accept::New {
+                key: self.next_key(now),
+                lane: lanes.get(&accept::lane_of(&notification)).copied(),
+                notification,
+                now,
+            };
+            items.into_iter().map(new).collect()
         };
-        let items = items.into_iter().map(|item| (self.next_key(now), item)).collect();
-        let accepted = self.db.write(accept::Accept { items, known_lanes, now }).await;
+        let names: Vec<LaneName> = items.iter().map(|item| accept::lane_of(&item.notification)).collect();
+        let accepted = self.accepting.write(&self.db, accept::Accept { items }).await;
         drop(room);
         self.refused.store(accepted.is_err(), Ordering::Relaxed);
         let accepted = accepted?;
+        self.remember(names.into_iter().zip(&accepted).filter_map(|(name, (_, lane))| Some((name, (*lane)?))));
+        let results: Vec<Acceptance> = accepted.into_iter().map(|(acceptance, _)| acceptance).collect();
+        if let Some(db) = self.db.shared() {
+            self.acknowledged.note(&results);
+            db.hint();
+        }
+        Ok(results)
+    }
+
+    fn remember(&self, looked_up: impl Iterator<Item = (LaneName, LaneKey)>) {
         let mut lanes = self.remembered();
         if lanes.len() > REMEMBERED_LANES {
             lanes.clear();
         }
-        lanes.extend(accepted.lanes);
-        Ok(accepted.results)
+        lanes.extend(looked_up);
     }
 
     /// Room in memory for what waits to be written; turned away when there is none.
@@ -162,11 +217,13 @@ impl Store {
 
     /// Rises with every call, follows `now`, and never repeats.
     fn next_key(&self, now: Timestamp) -> Key {
-        let at_least = now.micros() << KEY_SLOT_BITS;
         let step = 1 << KEY_SLOT_BITS;
+        let slot = self.seat().slot;
+        let at_least = (now.micros() << KEY_SLOT_BITS) + slot;
         let mut last = self.last_key.load(Ordering::Relaxed);
         loop {
-            let next = at_least.max(last + step);
+            // The next one with our low bits.
+            let next = at_least.max((last + step) / step * step + slot);
             match self.last_key.compare_exchange_weak(last, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Key(next),
                 Err(newer) => last = newer,
@@ -187,7 +244,14 @@ impl Store {
         now: Timestamp,
         lease: Duration,
     ) -> Result<Vec<Claim>> {
-        self.db.write_patiently(claim::TakeDue { quotas, node: node.to_owned(), now, lease }).await
+        let (node, instance) = (node.to_owned(), self.seat().instance);
+        self.db.write_patiently(claim::TakeDue { quotas, node, instance, now, lease }).await
+    }
+
+    /// What [`Self::claim`], asked at `now`, gave to this node, by key and generation: for when its answer was lost.
+    pub async fn claimed_at(&self, now: Timestamp) -> Result<Vec<(Key, i64)>> {
+        let instance = self.seat().instance;
+        self.db.read_for_dispatch(claim::FindLeasedBy { instance, claimed_at: now }).await
     }
 
     /// What is to be sent under this claim at `now`; none if the claim no longer stands.
@@ -230,7 +294,11 @@ impl Store {
 
     /// Gives back a claim of which nothing was sent; it is due no sooner than `not_before`.
     pub async fn release(&self, claim: &Claim, not_before: Timestamp) -> Result<()> {
-        let held = vec![(claim.key, claim.generation)];
+        self.release_all(vec![(claim.key, claim.generation)], not_before).await
+    }
+
+    /// Gives back claims, by key and generation, of which nothing was sent.
+    pub async fn release_all(&self, held: Vec<(Key, i64)>, not_before: Timestamp) -> Result<()> {
         self.db.write_patiently(claim::Release { held, not_before }).await
     }
 
@@ -258,7 +326,9 @@ impl Store {
 
     /// Does what an operator asks, and records it, in one commit.
     pub async fn act(&self, request: ActionRequest, now: Timestamp) -> Result<ActionOutcome> {
-        self.db.write(actions::Act { request, now }).await
+        let outcome = self.db.write(actions::Act { request, now }).await;
+        self.hint();
+        outcome
     }
 
     /// Writes down what a mail server reports about a notification, and suppresses addresses that will never take
@@ -299,8 +369,8 @@ impl Store {
     }
 
     /// Writes audit entries that could not be written before; says for how many rows.
-    pub async fn reemit_audit(&self) -> Result<usize> {
-        self.db.write_patiently(audit::Reemit { limit: 256 }).await
+    pub async fn reemit_audit(&self, tenure: &Tenure) -> Result<usize> {
+        self.db.write_patiently(audit::Reemit { limit: 256, tenure: tenure.clone() }).await
     }
 
     /// Audit entries that could not be written when their facts were, since the process started.
@@ -322,7 +392,7 @@ impl Store {
             return Err(StoreError::Unavailable("its file is gone or was replaced".into()));
         }
         let bytes = if self.refused.load(Ordering::Relaxed) { ORDINARY_BYTES } else { 1 };
-        self.db.write(Ping { bytes }).await?;
+        self.db.write_for_ingest(Ping { bytes }).await?;
         self.refused.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -334,8 +404,8 @@ impl Store {
 
     /// The wall clock was set back by this much, and reads `now`: waits of receivers and channels that are not over
     /// end so much earlier, as they would have.
-    pub async fn shift_waits(&self, by: Duration, now: Timestamp) -> Result<()> {
-        self.db.write_patiently(lanes::ShiftWaits { by, now }).await
+    pub async fn shift_waits(&self, by: Duration, now: Timestamp, tenure: &Tenure) -> Result<()> {
+        self.db.write_patiently(lanes::ShiftWaits { by, now, tenure: tenure.clone() }).await
     }
 
     /// Lets a channel send again at once, with what was held back while it was broken; false if it was neither
@@ -350,7 +420,9 @@ impl Store {
         while let Some(last) = self.db.write(step(after)).await? {
             after = last;
         }
-        self.db.write(lanes::ReopenChannel(channel.clone())).await
+        let reopened = self.db.write(lanes::ReopenChannel(channel.clone())).await;
+        self.hint();
+        reopened
     }
 
     /// Stores a key; false if its name is taken.
@@ -365,7 +437,7 @@ impl Store {
 
     /// The key with this id, ended or not.
     pub async fn find_key(&self, id: &str) -> Result<Option<ApiKey>> {
-        self.db.read(keys::FindKey(id.to_owned())).await
+        self.db.read_for_ingest(keys::FindKey(id.to_owned())).await
     }
 
     /// Every key, by name.
@@ -390,5 +462,85 @@ impl Store {
     /// Lets an address have messages again; false if it was not suppressed.
     pub async fn lift_suppression(&self, channel: &str, address: &str) -> Result<bool> {
         self.db.write(keys::LiftSuppression(channel.to_owned(), address.to_owned())).await
+    }
+
+    fn seat(&self) -> Seat {
+        *self.seat.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Signs this process in among the nodes that use the database. Until then it claims as nobody.
+    pub async fn sign_in(&self, node: NewNode, now: Timestamp) -> Result<Seat> {
+        let alone = !self.is_shared();
+        let seat = self.db.write_patiently(nodes::SignIn { node, alone, now }).await?;
+        *self.seat.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = seat;
+        Ok(seat)
+    }
+
+    /// Gives a sign of life; false if this node is not listed any more, and must sign in again.
+    pub async fn alive(&self, now: Timestamp) -> Result<bool> {
+        self.db.write_patiently(nodes::Alive { instance: self.seat().instance, now }).await
+    }
+
+    /// Strikes this node off the list.
+    pub async fn sign_out(&self) -> Result<()> {
+        self.db.write_patiently(nodes::SignOut { instance: self.seat().instance }).await
+    }
+
+    /// Every node that uses the database, or did within the last day without signing out, by name.
+    pub async fn nodes(&self, now: Timestamp) -> Result<Vec<NodeView>> {
+        self.db.read(nodes::ListNodes { now }).await
+    }
+
+    /// Takes a job that one node does for all, if nobody holds it at `now`.
+    pub async fn take_job(&self, job: &'static str, now: Timestamp, until: Timestamp) -> Result<Option<Tenure>> {
+        self.db.write_patiently(nodes::TakeJob { job, holder: self.seat().instance, now, until }).await
+    }
+
+    /// Keeps a job for longer; false if another node has it by now.
+    pub async fn keep_job(&self, tenure: &Tenure, until: Timestamp) -> Result<bool> {
+        self.db.write_patiently(nodes::KeepJob { tenure: tenure.clone(), until }).await
+    }
+
+    /// Gives a job up, unless another node has it by now.
+    pub async fn resign(&self, tenure: &Tenure) -> Result<()> {
+        self.db.write_patiently(nodes::Resign { tenure: tenure.clone() }).await
+    }
+
+    /// There may be work for other nodes.
+    fn hint(&self) {
+        if let Some(db) = self.db.shared() {
+            db.hint();
+        }
+    }
+
+    /// Gives hints to other nodes and calls `on_hint` for each of theirs, for ever. Where there are no others, or hints
+    /// are switched off, it only never returns.
+    pub async fn exchange_hints(&self, on_hint: impl Fn() + Send + Sync + 'static) {
+        match self.db.shared() {
+            Some(db) => db.exchange_hints(&self.seat().instance.to_string(), on_hint).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What the database's server says of itself: its clock, above all. None where there is no server.
+    pub async fn pulse(&self) -> Result<Option<Pulse>> {
+        match self.db.shared() {
+            Some(db) => db.pulse().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Another server took over, or the one there was went back in time. Connections made before are not used any
+    /// more, nor is what was remembered. Returns which of the notifications acknowledged last are not there.
+    pub async fn after_a_failover(&self) -> Result<Vec<NotificationId>> {
+        let Some(db) = self.db.shared() else { return Ok(Vec::new()) };
+        db.renew_connections();
+        self.remembered().clear();
+        let mut lost = Vec::new();
+        for ids in self.acknowledged.in_steps() {
+            let missing = self.db.read_for_dispatch(nodes::FindLost { ids }).await?;
+            lost.extend(missing.into_iter().map(NotificationId::from));
+        }
+        Ok(lost)
     }
 }

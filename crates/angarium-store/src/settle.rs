@@ -3,6 +3,8 @@
 //! A result whose claim has ended never changes a terminal state. It is kept as evidence, and if it says that
 //! the receiver took the message while the row is still live, the row is delivered: a success is not lost.
 
+use std::collections::{BTreeMap, HashMap};
+
 use angarium_domain::disposition::Scope;
 use angarium_domain::outcome::LastError;
 use angarium_domain::state::{State, Status};
@@ -12,41 +14,64 @@ use angarium_domain::time::Timestamp;
 
 use crate::actions;
 use crate::audit::{self, AttemptTold, Fact, RecordedAction};
-use crate::db::{Op, Tx, params};
-use crate::error::Result;
+use crate::db::{Op, Together, Tx, Value, params, row, statements, together};
+use crate::error::{Result, StoreError};
 use crate::lanes;
 use crate::types::{AttemptRecord, Key, Settled, Settlement, TargetResult};
+
+statements! {
+    SETTLE = "UPDATE notifications SET
+            status = r.status, due_at = r.due_at, lease_until = NULL, lease_node = NULL, lease_by = NULL, wire_at = NULL,
+            attempts = attempts + r.tried, budget_used = r.budget_used, retry_count = r.retry_count,
+            interruptions = r.interruptions, error_class = r.error_class, error_detail = r.error_detail,
+            skip_reason = r.skip_reason, provider_message_id = coalesce(r.provider_message_id, notifications.provider_message_id),
+            facts = notifications.facts + r.facts, audited = audited + r.facts,
+            last_attempt_at = coalesce(r.started_at, last_attempt_at), delivered_at = r.delivered_at,
+            completed_at = r.completed_at
+        FROM {rows: key bigint, generation bigint, status text, due_at bigint, tried bigint, budget_used bigint,
+            retry_count bigint, interruptions bigint, error_class text, error_detail text, skip_reason text,
+            provider_message_id text, facts bigint, started_at bigint, delivered_at bigint, completed_at bigint,
+            ended_by bigint}
+        WHERE notifications.key = r.key AND notifications.generation = r.generation AND lease_until IS NOT NULL
+          AND (r.ended_by IS NULL OR lease_until <= r.ended_by)
+        RETURNING notifications.key, notifications.generation, attempts";
+
+    /// The same attempt, written before: whoever wrote it was not told so.
+    WRITTEN = "SELECT 1 FROM attempts WHERE notification = $1 AND generation = $2 AND started_at = $3 AND ended_at = $4
+        AND node = $5 AND result = $6";
+
+    COUNT_LATE = "UPDATE notifications SET attempts = attempts + 1, facts = facts + 1, audited = audited + 1 WHERE key = $1
+        RETURNING attempts, status, due_at IS NOT NULL";
+
+    DELIVER_LATE = "UPDATE notifications SET
+            status = 'delivered', due_at = NULL, lease_until = NULL, lease_node = NULL, lease_by = NULL, wire_at = NULL,
+            generation = generation + 1, provider_message_id = coalesce($2, provider_message_id),
+            error_class = NULL, error_detail = NULL, facts = facts + 1, audited = audited + 1,
+            delivered_at = $3, completed_at = $3
+        WHERE key = $1 AND due_at IS NOT NULL";
+
+    INSERT_ATTEMPT = "INSERT INTO attempts
+        (notification, number, generation, started_at, ended_at, node, result, class, detail, status_code,
+         duplicate_risk, retry_after_s, response_excerpt, targets, led_to, late)
+        {values: bigint, bigint, bigint, bigint, bigint, text, text, text, text, bigint,
+            bigint, bigint, text, text, text, bigint}";
+
+    HOLD = "SELECT n.generation, n.lease_until IS NOT NULL FROM notifications n WHERE n.key = $1 {lock found}";
+
+    /// A success counts however late it comes, and stays.
+    SETTLE_TARGET = "UPDATE targets SET state = r.state, due_at = r.due_at, budget_used = r.budget_used,
+            retry_count = r.retry_count, error_class = r.error_class, error_detail = r.error_detail,
+            provider_message_id = coalesce(r.provider_message_id, targets.provider_message_id),
+            attempts = attempts + r.tried
+        FROM {rows: notification bigint, ordinal bigint, state text, due_at bigint, budget_used bigint,
+            retry_count bigint, error_class text, error_detail text, provider_message_id text, tried bigint}
+        WHERE targets.notification = r.notification AND targets.ordinal = r.ordinal AND targets.state <> 'accepted'";
+}
 
 /// Settles many claims, each on its own.
 pub(crate) struct Settle {
     pub(crate) items: Vec<Settlement>,
 }
-
-const SETTLE: &str = "UPDATE notifications SET
-        status = $3, due_at = $4, lease_until = NULL, lease_node = NULL, wire_at = NULL,
-        attempts = attempts + $5, budget_used = $6, retry_count = $7, interruptions = $8,
-        error_class = $9, error_detail = $10, skip_reason = $11,
-        provider_message_id = coalesce($12, provider_message_id),
-        facts = facts + $13, audited = audited + $13,
-        last_attempt_at = coalesce($14, last_attempt_at), delivered_at = $15, completed_at = $16
-    WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL AND ($17 IS NULL OR lease_until <= $17)
-    RETURNING attempts";
-
-const COUNT_LATE: &str =
-    "UPDATE notifications SET attempts = attempts + 1, facts = facts + 1, audited = audited + 1 WHERE key = $1
-    RETURNING attempts, status, due_at IS NOT NULL";
-
-const DELIVER_LATE: &str = "UPDATE notifications SET
-        status = 'delivered', due_at = NULL, lease_until = NULL, lease_node = NULL, wire_at = NULL,
-        generation = generation + 1, provider_message_id = coalesce($2, provider_message_id),
-        error_class = NULL, error_detail = NULL, facts = facts + 1, audited = audited + 1,
-        delivered_at = $3, completed_at = $3
-    WHERE key = $1 AND due_at IS NOT NULL";
-
-const INSERT_ATTEMPT: &str = "INSERT INTO attempts
-    (notification, number, generation, started_at, ended_at, node, result, class, detail, status_code,
-     duplicate_risk, retry_after_s, response_excerpt, targets, led_to, late)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
 impl Op for Settle {
     type Output = Vec<Settled>;
@@ -58,53 +83,108 @@ impl Op for Settle {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Settled>> {
         let mut settled = Vec::with_capacity(self.items.len());
         let mut facts = Vec::new();
-        for item in &self.items {
-            let facts_before = facts.len();
-            tx.savepoint().await?;
-            let one = settle_one(tx, item, &mut facts).await;
-            settled.push(match tx.close_savepoint(one).await? {
-                Err(error) if error.concerns_the_database() => return Err(error),
-                Err(error) => {
-                    tracing::error!(notification.id = %item.id, store.error = %error, "an outcome could not be written");
-                    facts.truncate(facts_before);
-                    Settled::Failed
-                }
-                Ok(one) => one,
-            });
+        for (became, told) in together(&Claims, tx, &self.items).await? {
+            settled.push(became);
+            facts.extend(told);
         }
         audit::record(tx, &facts).await?;
         Ok(settled)
     }
 }
 
-async fn settle_one(tx: &mut Tx<'_>, item: &Settlement, facts: &mut Vec<Fact>) -> Result<Settled> {
-    let Some(number) = apply(tx, item).await? else {
-        return match &item.attempt {
-            Some(attempt) if item.lease_ended_by.is_none() => keep_late(tx, item, attempt, facts).await,
-            _ => Ok(Settled::Superseded),
-        };
-    };
-    let status = item.state.status();
-    let at = match &item.attempt {
-        Some(attempt) => {
-            insert_attempt(tx, item, attempt, number, status.as_str(), false).await?;
-            facts.push(attempt_fact(item, attempt, number, false));
-            if status.is_terminal() {
-                facts.push(Fact::ended(item.key, item.id, number, attempt.ended_at, status.as_str()));
-            }
-            attempt.ended_at
+struct Claims;
+
+impl Together for Claims {
+    type Item = Settlement;
+    type Output = (Settled, Vec<Fact>);
+
+    async fn all(&self, tx: &mut Tx<'_>, items: &[Settlement]) -> Result<Vec<Self::Output>> {
+        let numbers = apply(tx, items).await?;
+        let standing: Vec<(&Settlement, i64)> =
+            items.iter().filter_map(|item| Some((item, *numbers.get(&(item.key, item.generation))?))).collect();
+        insert_attempts(tx, &standing).await?;
+        let mut settled = Vec::with_capacity(items.len());
+        for item in items {
+            settled.push(match numbers.get(&(item.key, item.generation)) {
+                Some(number) => (Settled::Applied, facts_of(tx, item, *number).await?),
+                None => not_standing(tx, item).await?,
+            });
         }
-        None => record_change(tx, item, facts).await?,
-    };
-    for scope in &item.scopes {
-        lanes::apply(tx, scope, at).await?;
+        beyond_the_rows(tx, &standing).await?;
+        Ok(settled)
     }
-    Ok(Settled::Applied)
+
+    fn refused(&self, item: &Settlement, error: &StoreError) -> Self::Output {
+        tracing::error!(notification.id = %item.id, store.error = %error, "an outcome could not be written");
+        (Settled::Failed, Vec::new())
+    }
 }
 
-/// A state that was reached without a try is recorded as an action of the server's own.
-async fn record_change(tx: &mut Tx<'_>, item: &Settlement, facts: &mut Vec<Fact>) -> Result<Timestamp> {
-    let Some(at) = item.state.completed_at() else { return Ok(Timestamp::EPOCH) };
+/// The guarded update. For each claim that still stood, the number of attempts at its row so far.
+async fn apply(tx: &mut Tx<'_>, items: &[Settlement]) -> Result<HashMap<(Key, i64), i64>> {
+    // In one order everywhere, so that two nodes cannot wait for each other.
+    let mut items: Vec<&Settlement> = items.iter().collect();
+    items.sort_by_key(|item| item.key);
+    let rows: Vec<_> = items.iter().map(|item| state_row(item)).collect();
+    let numbers = tx.query_rows(&SETTLE, &rows, |row| Ok(((Key(row.int(0)?), row.int(1)?), row.int(2)?)));
+    Ok(numbers.await?.into_iter().collect())
+}
+
+fn state_row(item: &Settlement) -> [Value<'_>; 17] {
+    let error = item.state.error();
+    let completed_at = item.state.completed_at();
+    let delivered_at = match item.state {
+        State::Delivered { at, .. } => Some(at),
+        _ => None,
+    };
+    let tried = item.attempt.is_some();
+    row![
+        item.key.0,
+        item.generation,
+        item.state.status().as_str(),
+        item.state.due(),
+        tried,
+        item.progress.budget_used,
+        item.progress.retry_count,
+        item.progress.interruptions,
+        error.map(|error| error.class.as_str()),
+        error.map(|error| error.detail.as_str()),
+        item.state.skip_reason().map(|reason| reason.as_str()),
+        item.provider_message_id.as_deref(),
+        i64::from(tried) + i64::from(completed_at.is_some()),
+        item.attempt.as_ref().map(|attempt| attempt.started_at),
+        delivered_at,
+        completed_at,
+        item.lease_ended_by,
+    ]
+}
+
+async fn insert_attempts(tx: &mut Tx<'_>, standing: &[(&Settlement, i64)]) -> Result<()> {
+    let rows: Vec<_> = standing
+        .iter()
+        .filter_map(|(item, number)| {
+            Some(attempt_row(item, item.attempt.as_ref()?, *number, item.state.status().as_str(), false))
+        })
+        .collect();
+    tx.execute_rows(&INSERT_ATTEMPT, &rows).await.map(drop)
+}
+
+/// What the trail tells of a settlement that was applied. A state that was reached without a try is recorded as an
+/// action of the server's own.
+async fn facts_of(tx: &mut Tx<'_>, item: &Settlement, number: i64) -> Result<Vec<Fact>> {
+    let status = item.state.status();
+    let Some(attempt) = &item.attempt else {
+        return Ok(record_change(tx, item).await?.into_iter().collect());
+    };
+    let mut facts = vec![attempt_fact(item, attempt, number, false)];
+    if status.is_terminal() {
+        facts.push(Fact::ended(item.key, item.id, number, attempt.ended_at, status.as_str()));
+    }
+    Ok(facts)
+}
+
+async fn record_change(tx: &mut Tx<'_>, item: &Settlement) -> Result<Option<Fact>> {
+    let Some(at) = item.state.completed_at() else { return Ok(None) };
     let action = match item.state.status() {
         Status::Parked => "give up",
         // The last members of a list had been settled before the last process ended, or were given up untried.
@@ -120,70 +200,72 @@ async fn record_change(tx: &mut Tx<'_>, item: &Settlement, facts: &mut Vec<Fact>
         led_to: item.state.status().as_str().to_owned(),
     };
     let recorded = actions::record(tx, item.key, action).await?;
-    facts.push(Fact::action(item.key, item.id, &recorded));
-    Ok(at)
+    Ok(Some(Fact::action(item.key, item.id, &recorded)))
 }
 
-/// The guarded update. The number of attempts so far if the claim still stood.
-async fn apply(tx: &mut Tx<'_>, item: &Settlement) -> Result<Option<i64>> {
-    let error = item.state.error();
-    let tried = item.attempt.is_some();
-    let completed_at = item.state.completed_at();
-    let delivered_at = match item.state {
-        State::Delivered { at, .. } => Some(at),
-        _ => None,
-    };
-    let facts = i64::from(tried) + i64::from(completed_at.is_some());
-    let row = params![
+/// What settlements change beyond their own rows, once each: that a channel works is the same news from everybody.
+async fn beyond_the_rows(tx: &mut Tx<'_>, standing: &[(&Settlement, i64)]) -> Result<()> {
+    let mut healthy = BTreeMap::new();
+    for (item, _) in standing {
+        let at = item.attempt.as_ref().map(|attempt| attempt.ended_at).or(item.state.completed_at());
+        let at = at.unwrap_or(Timestamp::EPOCH);
+        for change in &item.scopes {
+            match (change.scope, &change.channel) {
+                (Scope::Healthy, Some(channel)) => {
+                    let latest = healthy.entry(channel.as_str()).or_insert((at, change));
+                    if latest.0 < at {
+                        *latest = (at, change);
+                    }
+                }
+                _ => lanes::apply(tx, change, at).await?,
+            }
+        }
+    }
+    for (at, change) in healthy.into_values() {
+        lanes::apply(tx, change, at).await?;
+    }
+    Ok(())
+}
+
+/// The claim no longer stood: its result is evidence, or, if it is a success, more than that.
+async fn not_standing(tx: &mut Tx<'_>, item: &Settlement) -> Result<(Settled, Vec<Fact>)> {
+    match &item.attempt {
+        Some(attempt) if item.lease_ended_by.is_none() => keep_late(tx, item, attempt).await,
+        _ => Ok((Settled::Superseded, Vec::new())),
+    }
+}
+
+async fn keep_late(tx: &mut Tx<'_>, item: &Settlement, attempt: &AttemptRecord) -> Result<(Settled, Vec<Fact>)> {
+    let same = params![
         item.key.0,
         item.generation,
-        item.state.status().as_str(),
-        item.state.due(),
-        tried,
-        item.progress.budget_used,
-        item.progress.retry_count,
-        item.progress.interruptions,
-        error.map(|error| error.class.as_str()),
-        error.map(|error| error.detail.as_str()),
-        item.state.skip_reason().map(|reason| reason.as_str()),
-        item.provider_message_id.as_deref(),
-        facts,
-        item.attempt.as_ref().map(|attempt| attempt.started_at),
-        delivered_at,
-        completed_at,
-        item.lease_ended_by,
+        attempt.started_at,
+        attempt.ended_at,
+        &attempt.node,
+        result_word(attempt)
     ];
-    tx.query_opt(SETTLE, row, |row| row.int(0)).await
-}
-
-async fn keep_late(
-    tx: &mut Tx<'_>,
-    item: &Settlement,
-    attempt: &AttemptRecord,
-    facts: &mut Vec<Fact>,
-) -> Result<Settled> {
+    if tx.query_opt(&WRITTEN, same, |_| Ok(())).await?.is_some() {
+        return Ok((Settled::Applied, Vec::new()));
+    }
     let row = tx
-        .query_opt(COUNT_LATE, params![item.key.0], |row| Ok((row.int(0)?, row.text(1)?, row.flag(2)?)))
+        .query_opt(&COUNT_LATE, params![item.key.0], |row| Ok((row.int(0)?, row.text(1)?, row.flag(2)?)))
         .await?;
     let Some((number, status, live)) = row else {
         tracing::warn!(notification.id = %item.id, "a notification was gone when the outcome of its attempt came in");
-        return Ok(Settled::Gone);
+        return Ok((Settled::Gone, Vec::new()));
     };
-    let delivered = matches!(item.state, State::Delivered { .. });
-    if delivered && live {
+    if matches!(item.state, State::Delivered { .. }) && live {
         let params = params![item.key.0, item.provider_message_id.as_deref(), attempt.ended_at];
-        tx.execute(DELIVER_LATE, params).await?;
-        insert_attempt(tx, item, attempt, number, "delivered", false).await?;
-        facts.push(attempt_fact(item, attempt, number, false));
-        facts.push(Fact::ended(item.key, item.id, number, attempt.ended_at, "delivered"));
-        return Ok(Settled::LateDelivered);
+        tx.execute(&DELIVER_LATE, params).await?;
+        tx.execute_rows(&INSERT_ATTEMPT, &[attempt_row(item, attempt, number, "delivered", false)]).await?;
+        let ended = Fact::ended(item.key, item.id, number, attempt.ended_at, "delivered");
+        return Ok((Settled::LateDelivered, vec![attempt_fact(item, attempt, number, false), ended]));
     }
-    insert_attempt(tx, item, attempt, number, &status, true).await?;
-    facts.push(attempt_fact(item, attempt, number, true));
+    tx.execute_rows(&INSERT_ATTEMPT, &[attempt_row(item, attempt, number, &status, true)]).await?;
     for change in item.scopes.iter().filter(|change| change.scope == Scope::SuppressAddress) {
         lanes::apply(tx, change, attempt.ended_at).await?;
     }
-    Ok(Settled::Late)
+    Ok((Settled::Late, vec![attempt_fact(item, attempt, number, true)]))
 }
 
 fn result_word(attempt: &AttemptRecord) -> &'static str {
@@ -202,15 +284,14 @@ fn attempt_fact(item: &Settlement, attempt: &AttemptRecord, number: i64, late: b
     Fact::attempt(item.key, item.id, number, attempt.ended_at, told)
 }
 
-async fn insert_attempt(
-    tx: &mut Tx<'_>,
+fn attempt_row<'a>(
     item: &Settlement,
-    attempt: &AttemptRecord,
+    attempt: &'a AttemptRecord,
     number: i64,
-    led_to: &str,
+    led_to: &'a str,
     late: bool,
-) -> Result<()> {
-    let row = params![
+) -> [Value<'a>; 16] {
+    row![
         item.key.0,
         number,
         item.generation,
@@ -227,8 +308,7 @@ async fn insert_attempt(
         attempt.targets.as_deref(),
         led_to,
         late,
-    ];
-    tx.execute(INSERT_ATTEMPT, row).await.map(drop)
+    ]
 }
 
 /// Writes how addresses of a list fared, as soon as it is known, so that a crash in the middle of a long list
@@ -241,14 +321,6 @@ pub(crate) struct SettleTargets {
     pub(crate) tried: bool,
 }
 
-/// A success counts however late it comes; a failure only under the claim that is still good.
-const SETTLE_TARGET: &str = "UPDATE targets SET state = $3, due_at = $4, budget_used = $5, retry_count = $6,
-        error_class = $7, error_detail = $8, provider_message_id = coalesce($9, provider_message_id),
-        attempts = attempts + $11
-    WHERE notification = $1 AND ordinal = $2 AND state <> 'accepted'
-      AND ($3 = 'accepted' OR EXISTS (SELECT 1 FROM notifications n
-                                      WHERE n.key = $1 AND n.generation = $10 AND n.lease_until IS NOT NULL))";
-
 impl Op for SettleTargets {
     type Output = ();
 
@@ -257,25 +329,30 @@ impl Op for SettleTargets {
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
-        for result in &self.results {
-            let (state, due, error) = target_columns(&result.state);
-            let row = params![
-                self.key.0,
-                result.ordinal,
-                state,
-                due,
-                result.progress.budget_used,
-                result.progress.retry_count,
-                error.map(|error| error.class.as_str()),
-                error.map(|error| error.detail.as_str()),
-                result.provider_message_id.as_deref(),
-                self.generation,
-                self.tried,
-            ];
-            tx.execute(SETTLE_TARGET, row).await?;
-        }
-        Ok(())
+        let held = tx.query_opt(&HOLD, params![self.key.0], |row| Ok((row.int(0)?, row.flag(1)?))).await?;
+        let stands = held == Some((self.generation, true));
+        // A success counts however late it comes; a failure only under the claim that is still good.
+        let counts = |result: &&TargetResult| stands || matches!(result.state, TargetState::Accepted);
+        let rows: Vec<_> =
+            self.results.iter().filter(counts).map(|result| target_row(self.key, result, self.tried)).collect();
+        tx.execute_rows(&SETTLE_TARGET, &rows).await.map(drop)
     }
+}
+
+fn target_row(key: Key, result: &TargetResult, tried: bool) -> [Value<'_>; 10] {
+    let (state, due, error) = target_columns(&result.state);
+    row![
+        key.0,
+        result.ordinal,
+        state,
+        due,
+        result.progress.budget_used,
+        result.progress.retry_count,
+        error.map(|error| error.class.as_str()),
+        error.map(|error| error.detail.as_str()),
+        result.provider_message_id.as_deref(),
+        tried,
+    ]
 }
 
 fn target_columns(state: &TargetState) -> (&'static str, Option<Timestamp>, Option<&LastError>) {

@@ -11,20 +11,37 @@ use angarium_domain::time::Timestamp;
 
 use crate::bounces;
 use crate::claim::{error_at, targets_of};
-use crate::db::{Op, Row, Tx, Value, params};
+use crate::db::{Op, Row, Statement, Tx, Value, params, statements};
 use crate::error::Result;
 use crate::types::{AttemptRecord, AttemptView, Filter, Key, Listing, Target, View};
 
-fn view_sql(of_key: &str) -> String {
-    format!(
-        "SELECT n.key, n.id, n.status, n.route, n.kind, n.channel, n.list, n.address,
+macro_rules! view_of {
+    ($key:literal) => {
+        concat!(
+            "SELECT n.key, n.id, n.status, n.route, n.kind, n.channel, n.list, n.address,
             c.subject, c.body, c.data, n.retry_count, n.error_class, n.error_detail, n.skip_reason,
             n.provider_message_id, n.site, n.instance, n.script, n.node, n.enqueued_at, n.created_at,
             n.last_attempt_at, n.due_at, n.delivered_at, n.completed_at, n.lease_until IS NOT NULL,
             n.resolved
         FROM notifications n JOIN contents c ON c.key = n.key
-        WHERE n.key = {of_key}"
-    )
+        WHERE n.key = ",
+            $key
+        )
+    };
+}
+
+statements! {
+    VIEW = view_of!("$1");
+
+    VIEW_BY_ID = view_of!("(SELECT i.key FROM ids i WHERE i.id = $1)");
+
+    LAST_RESPONSE = "SELECT response_excerpt FROM attempts WHERE notification = $1 ORDER BY number DESC LIMIT 1";
+
+    KEY_OF = "SELECT key FROM ids WHERE id = $1";
+
+    ATTEMPTS = "SELECT number, started_at, ended_at, node, class, detail, status_code, duplicate_risk,
+            retry_after_s, response_excerpt, targets, led_to, late
+        FROM attempts WHERE notification = $1 AND number > $2 ORDER BY number LIMIT $3";
 }
 
 fn view_row(row: &Row<'_>) -> Result<(View, bool)> {
@@ -87,19 +104,15 @@ pub(crate) struct Get {
     pub(crate) id: NotificationId,
 }
 
-const LAST_RESPONSE: &str =
-    "SELECT response_excerpt FROM attempts WHERE notification = $1 ORDER BY number DESC LIMIT 1";
-
 impl Op for Get {
     type Output = Option<View>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<View>> {
-        let sql = view_sql("(SELECT i.key FROM ids i WHERE i.id = $1)");
-        let found = tx.query_opt(&sql, params![self.id.uuid()], view_row).await?;
+        let found = tx.query_opt(&VIEW_BY_ID, params![self.id.uuid()], view_row).await?;
         let Some((mut view, resolved)) = found else { return Ok(None) };
         complete(tx, &mut view, resolved).await?;
         view.provider_response =
-            tx.query_opt(LAST_RESPONSE, params![view.key.0], |row| row.opt_text(0)).await?.flatten();
+            tx.query_opt(&LAST_RESPONSE, params![view.key.0], |row| row.opt_text(0)).await?.flatten();
         Ok(Some(view))
     }
 }
@@ -161,7 +174,7 @@ impl Op for List {
         conditions.with("n.list = ?", filter.list.as_deref());
         conditions.with("n.site = ?", filter.site.as_deref());
         conditions.with("n.node = ?", filter.node.as_deref());
-        conditions.with("c.subject LIKE ? ESCAPE '\\'", pattern.as_deref());
+        conditions.with("c.subject {like} ? ESCAPE '\\'", pattern.as_deref());
         conditions.with("n.created_at >= ?", filter.since);
         // A key is never less than the time of its row, so that it bounds the search.
         conditions.with("n.key >= ?", filter.since.map(first_key));
@@ -169,17 +182,17 @@ impl Op for List {
         conditions.with("n.due_at IS NOT NULL AND n.created_at < ?", filter.stuck_before);
         conditions.with("n.key < ?", filter.before.map(|key| key.0));
         let rows = i64::try_from(self.limit).unwrap_or(i64::MAX).saturating_add(1);
-        let sql = format!("{KEYS}{} ORDER BY n.key DESC LIMIT {rows}", conditions.text);
-        let keys = tx.query(&sql, &conditions.values, |row| row.int(0)).await?;
+        conditions.values.push(rows.into());
+        let text = format!("{KEYS}{} ORDER BY n.key DESC LIMIT ${}", conditions.text, conditions.values.len());
+        let keys = tx.query(&Statement::composed(text), &conditions.values, |row| row.int(0)).await?;
         let mut page = Listing { items: Vec::new(), more: keys.len() > self.limit };
         let mut bytes = 0;
-        let one = view_sql("$1");
         for key in keys.into_iter().take(self.limit) {
             if bytes >= LISTING_BYTES {
                 page.more = true;
                 break;
             }
-            let Some((mut view, resolved)) = tx.query_opt(&one, params![key], view_row).await? else {
+            let Some((mut view, resolved)) = tx.query_opt(&VIEW, params![key], view_row).await? else {
                 continue;
             };
             complete(tx, &mut view, resolved).await?;
@@ -232,21 +245,15 @@ pub(crate) struct Attempts {
     pub(crate) limit: usize,
 }
 
-const KEY_OF: &str = "SELECT key FROM ids WHERE id = $1";
-const ATTEMPTS: &str =
-    "SELECT number, started_at, ended_at, node, class, detail, status_code, duplicate_risk,
-        retry_after_s, response_excerpt, targets, led_to, late
-    FROM attempts WHERE notification = $1 AND number > $2 ORDER BY number LIMIT $3";
-
 impl Op for Attempts {
     type Output = Option<Vec<AttemptView>>;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Self::Output> {
-        let Some(key) = tx.query_opt(KEY_OF, params![self.id.uuid()], |row| row.int(0)).await? else {
+        let Some(key) = tx.query_opt(&KEY_OF, params![self.id.uuid()], |row| row.int(0)).await? else {
             return Ok(None);
         };
         let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
-        tx.query(ATTEMPTS, params![key, self.after, limit], attempt_row).await.map(Some)
+        tx.query(&ATTEMPTS, params![key, self.after, limit], attempt_row).await.map(Some)
     }
 }
 

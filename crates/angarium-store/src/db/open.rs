@@ -7,31 +7,17 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::options::{DatabaseStatus, Migrated};
 use crate::error::{Result, StoreError};
-
-/// Where and how the database is opened.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The SQLite file; made if it does not exist. Beside it stand `-wal`, `-shm` and `.lock` files.
-    pub path: PathBuf,
-    /// Connections that answer the API's questions, each with a thread of its own.
-    pub readers: usize,
-    /// The longest that one question of the API may take.
-    pub query_timeout: Duration,
-}
-
-impl Options {
-    /// The usual settings for the file at `path`.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Options { path: path.into(), readers: 3, query_timeout: Duration::from_secs(5) }
-    }
-}
 
 /// "ANGA", in the header of every file that is ours.
 const APPLICATION_ID: i64 = 0x414E_4741;
 
 /// One text for each schema version, in order; `user_version` counts those that were applied.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_outbox.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/sqlite/0001_outbox.sql"),
+    include_str!("../../migrations/sqlite/0002_nodes.sql"),
+];
 
 /// Held for as long as the process has the database open. The system lets go of it when the process dies.
 pub(super) struct ProcessLock {
@@ -122,16 +108,16 @@ pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Opens the one connection that writes, brings the schema up to date and checks every setting that
-/// durability rests on by reading it back.
-pub(super) fn writer(path: &Path) -> Result<Connection> {
+/// durability rests on by reading it back. Says which schema there was before.
+pub(super) fn writer(path: &Path) -> Result<(Connection, i64)> {
     // Made here so that nobody else can read it; SQLite gives its log and index the same mode.
     let made = private(OpenOptions::new().create(true).append(true)).open(path);
     made.map_err(|error| StoreError::Unavailable(format!("{} cannot be opened: {error}", path.display())))?;
     let connection = connect(path)?;
     refuse_foreign_files(&connection, path)?;
     settings(&connection)?;
-    migrate(&connection)?;
-    Ok(connection)
+    let before = migrate(&connection, path)?;
+    Ok((connection, before))
 }
 
 /// Opens it anew while the process runs. The file must be there and ours: an empty one in its place (a volume
@@ -232,18 +218,69 @@ fn settings(connection: &Connection) -> Result<()> {
     }
 }
 
-fn migrate(connection: &Connection) -> Result<()> {
+/// Brings the schema up to date, each version in a transaction of its own; says which it was before. What was there
+/// is copied beside the file first.
+fn migrate(connection: &Connection, path: &Path) -> Result<i64> {
     let known = MIGRATIONS.len() as i64;
     let found = pragma(connection, "user_version")?;
     if found > known {
         return Err(StoreError::NewerSchema { found, known });
+    }
+    if found > 0 && found < known {
+        keep_copy(connection, path, found)?;
     }
     for (version, text) in (1..).zip(MIGRATIONS).skip(usize::try_from(found).unwrap_or(0)) {
         connection.execute_batch(&format!(
             "BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {text} PRAGMA user_version = {version}; COMMIT;"
         ))?;
     }
+    Ok(found)
+}
+
+/// Copies the database to `angarium.db.v1`, say, for whoever must go back. One that stands there from an earlier try is
+/// replaced: the file itself has not changed since.
+fn keep_copy(connection: &Connection, path: &Path, version: i64) -> Result<()> {
+    let copy = beside(path, &format!(".v{version}"));
+    let cannot = |error: &dyn std::fmt::Display| {
+        StoreError::Unavailable(format!("the copy {} cannot be written: {error}", copy.display()))
+    };
+    match std::fs::remove_file(&copy) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(&error)),
+        _ => {}
+    }
+    private(OpenOptions::new().create_new(true).write(true)).open(&copy).map_err(|error| cannot(&error))?;
+    let name = copy.to_string_lossy();
+    connection.execute("VACUUM INTO ?1", [&*name]).map_err(|error| cannot(&error))?;
+    File::open(&copy).and_then(|file| file.sync_all()).map_err(|error| cannot(&error))?;
+    tracing::info!(store.copy = %copy.display(), "the database as it was before its schema is brought up to date");
     Ok(())
+}
+
+/// Brings the schema of a file up to date, and closes it again.
+pub(super) fn migrate_file(path: &Path) -> Result<Migrated> {
+    let (_connection, from) = writer(path)?;
+    Ok(Migrated { from, to: MIGRATIONS.len() as i64 })
+}
+
+/// What can be told of a file without changing it.
+pub(super) fn status(path: &Path) -> Result<DatabaseStatus> {
+    let mut status = DatabaseStatus {
+        database: "sqlite",
+        place: path.display().to_string(),
+        schema: None,
+        known: MIGRATIONS.len() as i64,
+        server_version: rusqlite::version().to_owned(),
+        settings: [("journal_mode", "wal"), ("synchronous", "full")].map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
+        replicas: Vec::new(),
+        warnings: Vec::new(),
+    };
+    if std::fs::metadata(path).is_ok_and(|file| file.len() > 0) {
+        let connection = reader(path)?;
+        refuse_foreign_files(&connection, path)?;
+        let version = pragma(&connection, "user_version")?;
+        status.schema = (version > 0).then_some(version);
+    }
+    Ok(status)
 }
 
 fn pragma(connection: &Connection, name: &str) -> Result<i64> {

@@ -19,9 +19,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::open::{self, Options, ProcessLock};
+use super::dialect::Dialect;
+use super::open::{self, ProcessLock};
+use super::options::{DatabaseStatus, Migrated, Options};
 use super::writer::Writer;
-use super::{Op, Row, Value};
+use super::{Op, Row, Statement, Value, tx};
 use crate::error::{Result, StoreError};
 
 /// Jobs that may wait for the writer before new ones are turned away.
@@ -37,59 +39,32 @@ pub(crate) struct Tx<'c> {
 }
 
 impl Tx<'_> {
-    /// Runs a statement and says how many rows it changed.
-    pub(crate) async fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<usize> {
-        let mut statement = self.connection.prepare_cached(sql)?;
+    pub(super) fn execute(&mut self, statement: &Statement, params: &[Value<'_>]) -> Result<usize> {
+        let mut statement = self.connection.prepare_cached(statement.said_by(Dialect::Sqlite))?;
         bind(&mut statement, params)?;
         Ok(statement.raw_execute()?)
     }
 
-    /// Runs a statement and maps each row of its result.
-    pub(crate) async fn query<T>(
+    pub(super) fn query<T>(
         &mut self,
-        sql: &str,
+        statement: &Statement,
         params: &[Value<'_>],
         mut map: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut statement = self.connection.prepare_cached(statement.said_by(Dialect::Sqlite))?;
         bind(&mut statement, params)?;
         let mut rows = statement.raw_query();
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(map(&Row(row))?);
+            found.push(map(&Row::Sqlite(row))?);
         }
         Ok(found)
     }
 
-    /// Runs a statement that has one row at most.
-    pub(crate) async fn query_opt<T>(
-        &mut self,
-        sql: &str,
-        params: &[Value<'_>],
-        map: impl FnMut(&Row<'_>) -> Result<T>,
-    ) -> Result<Option<T>> {
-        Ok(self.query(sql, params, map).await?.pop())
-    }
-
-    /// Opens a savepoint inside the transaction; savepoints nest.
-    pub(crate) async fn savepoint(&mut self) -> Result<()> {
-        self.execute("SAVEPOINT item", &[]).await.map(drop)
-    }
-
-    /// Closes the innermost savepoint: keeps its changes if `done` is a success, else undoes them and hands
-    /// the error back inside. Fails only when the whole transaction is lost, with what caused that.
-    pub(crate) async fn close_savepoint<T>(&mut self, done: Result<T>) -> Result<Result<T>> {
-        let undone = match &done {
-            Ok(_) => Ok(0),
-            Err(_) => self.execute("ROLLBACK TO item", &[]).await,
-        };
-        let closed = undone.and(self.execute("RELEASE item", &[]).await);
-        match (closed, done) {
-            (Ok(_), done) => Ok(done),
-            // A full disk can undo everything at once; then the savepoint is gone, and why is what matters.
-            (Err(_), Err(cause)) => Err(cause),
-            (Err(error), Ok(_)) => Err(error),
-        }
+    /// Runs a word of transactions, such as `SAVEPOINT item`.
+    pub(super) fn say(&mut self, word: &str) -> Result<()> {
+        self.connection.prepare_cached(word)?.raw_execute()?;
+        Ok(())
     }
 }
 
@@ -119,7 +94,7 @@ pub(super) trait Job: Send {
     /// Whether anybody still waits for the answer.
     fn is_wanted(&self) -> bool;
     /// Runs inside the transaction; says whether it may stay.
-    fn run(&mut self, tx: &mut Tx<'_>) -> Result<()>;
+    fn run(&mut self, tx: &mut tx::Tx<'_>) -> Result<()>;
     /// Answers whoever waits. `committed` is what became of the transaction.
     fn answer(self: Box<Self>, committed: Result<()>);
 }
@@ -139,7 +114,7 @@ impl<O: Op> Job for Task<O> {
         !self.reply.is_closed()
     }
 
-    fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
+    fn run(&mut self, tx: &mut tx::Tx<'_>) -> Result<()> {
         let found = at_once(self.op.run(tx));
         let verdict = found.as_ref().map(drop).map_err(StoreError::clone);
         self.found = Some(found);
@@ -172,12 +147,12 @@ pub(crate) struct Sqlite {
 
 impl Sqlite {
     /// Opens the file, brings it up to date and starts the threads.
-    pub(crate) fn open(options: &Options) -> Result<Self> {
-        let path = open::one_name(&options.path);
+    pub(crate) fn open(path: &Path, options: &Options) -> Result<Self> {
+        let path = open::one_name(path);
         let lock = Arc::new(ProcessLock::take(&path)?);
         open::refuse_orphaned_log(&path)?;
         let had_log = open::has_log(&path);
-        let connection = open::writer(&path)?;
+        let (connection, _) = open::writer(&path)?;
         let closed_before = open::note_opened(&connection)?;
         if !closed_before && !had_log {
             tracing::error!(
@@ -191,6 +166,19 @@ impl Sqlite {
         let read_for_dispatch = readers(&path, 1, Duration::from_secs(60), &mut threads)?;
         let (threads, identity) = (Mutex::new(threads), open::identity(&path));
         Ok(Sqlite { identity, write, read, read_for_dispatch, threads, path, closed_before, _lock: lock })
+    }
+
+    /// What can be told of a file without changing it.
+    pub(crate) fn status(path: &Path) -> Result<DatabaseStatus> {
+        open::status(&open::one_name(path))
+    }
+
+    /// Brings the schema of a file up to date, and does nothing else.
+    pub(crate) fn migrate(path: &Path) -> Result<Migrated> {
+        let path = open::one_name(path);
+        let _lock = ProcessLock::take(&path)?;
+        open::refuse_orphaned_log(&path)?;
+        open::migrate_file(&path)
     }
 
     /// Runs `op` in a transaction that writes. Returns once it is durable. Turned away with
@@ -312,7 +300,7 @@ fn read(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>, 
             .progress_handler(STEPS_BETWEEN_LOOKS, Some(late))
             .and_then(|()| connection.execute_batch("BEGIN DEFERRED"))
             .map_err(StoreError::from);
-        let answered = snapshot.and_then(|()| job.run(&mut Tx { connection: &mut connection }));
+        let answered = snapshot.and_then(|()| job.run(&mut tx::Tx::Sqlite(Tx { connection: &mut connection })));
         if !connection.is_autocommit() {
             let _nothing_to_keep = connection.execute_batch("ROLLBACK");
         }

@@ -1,10 +1,16 @@
 //! Values as they go into and come out of statements: the types that both databases agree on.
 
+use std::borrow::Cow;
+use std::error::Error;
+
 use angarium_domain::time::Timestamp;
 use rusqlite::types::{ToSqlOutput, ValueRef};
+use bytes::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use uuid::Uuid;
 
 use crate::error::{Result, StoreError};
+
 
 /// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +27,40 @@ impl rusqlite::ToSql for Value<'_> {
         Ok(match self {
             Value::Null => ToSqlOutput::Borrowed(ValueRef::Null),
             Value::Int(number) => ToSqlOutput::Owned(rusqlite::types::Value::Integer(*number)),
-            Value::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            Value::Text(text) => match without_nul(text) {
+                Cow::Borrowed(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+                Cow::Owned(text) => ToSqlOutput::Owned(rusqlite::types::Value::Text(text)),
+            },
             Value::Bytes(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
             Value::Uuid(uuid) => ToSqlOutput::Borrowed(ValueRef::Blob(uuid.as_bytes())),
         })
     }
+}
+
+/// PostgreSQL has no place for U+0000 in a text, and what a receiver answers may hold one. Both store U+FFFD instead.
+fn without_nul(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self, of: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match (self, of) {
+            (Value::Null, _) => Ok(IsNull::Yes),
+            (Value::Int(number), &Type::INT8) => number.to_sql(of, out),
+            // What a statement compares with a literal, PostgreSQL takes for a smaller number.
+            (Value::Int(number), &Type::INT4) => i32::try_from(*number)?.to_sql(of, out),
+            (Value::Text(text), &Type::TEXT) => without_nul(text).to_sql(of, out),
+            (Value::Bytes(bytes), &Type::BYTEA) => bytes.to_sql(of, out),
+            (Value::Uuid(uuid), &Type::UUID) => uuid.to_sql(of, out),
+            (value, of) => Err(format!("{value:?} is no {of}").into()),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
 impl From<i64> for Value<'_> {
@@ -90,16 +125,55 @@ macro_rules! params {
 }
 pub(crate) use params;
 
+/// `row![a, b]` is one of the rows that `{rows: …}` or `{values: …}` stands for.
+macro_rules! row {
+    ($($value:expr),* $(,)?) => {
+        [$($crate::db::Value::from($value)),*]
+    };
+}
+pub(crate) use row;
+
 /// One row of a result. Columns are counted from 0.
-pub(crate) struct Row<'a>(pub(super) &'a rusqlite::Row<'a>);
+pub(crate) enum Row<'a> {
+    Sqlite(&'a rusqlite::Row<'a>),
+    Postgres(&'a tokio_postgres::Row),
+}
+
+/// A whole number of whatever size, or a yes or no.
+struct Whole(i64);
+
+impl<'a> FromSql<'a> for Whole {
+    fn from_sql(of: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Whole(match *of {
+            Type::INT8 => i64::from_sql(of, raw)?,
+            Type::INT4 => i32::from_sql(of, raw)?.into(),
+            _ => bool::from_sql(of, raw)?.into(),
+        }))
+    }
+
+    accepts!(INT8, INT4, BOOL);
+}
+
+/// Reads a column of either kind of row.
+macro_rules! get {
+    ($row:expr, $column:expr) => {
+        match $row {
+            Row::Sqlite(row) => row.get($column)?,
+            Row::Postgres(row) => row.try_get($column)?,
+        }
+    };
+}
 
 impl Row<'_> {
     pub(crate) fn int(&self, column: usize) -> Result<i64> {
-        Ok(self.0.get(column)?)
+        self.opt_int(column)?.ok_or_else(|| bad("a number"))
     }
 
     pub(crate) fn opt_int(&self, column: usize) -> Result<Option<i64>> {
-        Ok(self.0.get(column)?)
+        Ok(match self {
+            Row::Sqlite(row) => row.get(column)?,
+            Row::Postgres(row) => row.try_get::<_, Option<Whole>>(column)?.map(|whole| whole.0),
+        })
     }
 
     pub(crate) fn count(&self, column: usize) -> Result<u32> {
@@ -111,20 +185,22 @@ impl Row<'_> {
     }
 
     pub(crate) fn text(&self, column: usize) -> Result<String> {
-        Ok(self.0.get(column)?)
+        Ok(get!(self, column))
     }
 
     pub(crate) fn opt_text(&self, column: usize) -> Result<Option<String>> {
-        Ok(self.0.get(column)?)
+        Ok(get!(self, column))
     }
 
     pub(crate) fn bytes(&self, column: usize) -> Result<Vec<u8>> {
-        Ok(self.0.get(column)?)
+        Ok(get!(self, column))
     }
 
     pub(crate) fn uuid(&self, column: usize) -> Result<Uuid> {
-        let bytes: [u8; 16] = self.0.get(column)?;
-        Ok(Uuid::from_bytes(bytes))
+        Ok(match self {
+            Row::Sqlite(row) => Uuid::from_bytes(row.get(column)?),
+            Row::Postgres(row) => row.try_get(column)?,
+        })
     }
 
     pub(crate) fn time(&self, column: usize) -> Result<Timestamp> {

@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use super::open::{self, ProcessLock};
-use super::sqlite::{Job, Tx};
+use super::sqlite::{self, Job};
+use super::tx::Tx;
 use crate::error::{Result, StoreError};
 
 /// A transaction takes no more jobs once it has written about this many rows.
@@ -113,7 +114,7 @@ fn commit_together(
 /// Runs a job inside a savepoint. Fails only when the whole transaction is lost.
 fn run_alone(connection: &mut Connection, job: &mut dyn Job) -> Result<()> {
     connection.prepare_cached("SAVEPOINT job")?.raw_execute()?;
-    let verdict = job.run(&mut Tx { connection });
+    let verdict = job.run(&mut Tx::Sqlite(sqlite::Tx { connection }));
     if connection.is_autocommit() {
         let ended_early = || StoreError::Unavailable("the transaction ended early".into());
         return Err(verdict.err().unwrap_or_else(ended_early));
@@ -128,7 +129,7 @@ fn run_alone(connection: &mut Connection, job: &mut dyn Job) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::db::{Op, Sqlite, params};
+    use crate::db::{Op, Sqlite, Statement, params};
     use crate::{Options, Result};
 
     /// Writes a value down, and then does as it says.
@@ -138,13 +139,10 @@ mod tests {
         type Output = i64;
 
         async fn run(&self, tx: &mut Tx<'_>) -> Result<i64> {
-            tx.execute(
-                "INSERT INTO meta (name, value) VALUES ($1, 'x')",
-                params![self.0.to_string().as_str()],
-            )
-            .await?;
+            static PUT: Statement = Statement::fixed("INSERT INTO meta (name, value) VALUES ($1, 'x')");
+            tx.execute(&PUT, params![self.0.to_string().as_str()]).await?;
             if !self.1.is_empty() {
-                tx.execute(self.1, &[]).await?;
+                tx.execute(&Statement::fixed(self.1), &[]).await?;
             }
             Ok(self.0)
         }
@@ -156,16 +154,17 @@ mod tests {
         type Output = Vec<String>;
 
         async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<String>> {
-            tx.query("SELECT name FROM meta WHERE name <> 'closed' ORDER BY name", &[], |row| row.text(0))
-                .await
+            static NAMES: Statement =
+                Statement::fixed("SELECT name FROM meta WHERE name <> 'closed' ORDER BY name");
+            tx.query(&NAMES, &[], |row| row.text(0)).await
         }
     }
 
     fn database() -> (Sqlite, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let options =
-            Options { query_timeout: std::time::Duration::ZERO, ..Options::new(folder.path().join("a.db")) };
-        (Sqlite::open(&options).unwrap(), folder)
+        let path = folder.path().join("a.db");
+        let options = Options { query_timeout: std::time::Duration::ZERO, ..Options::new(&path) };
+        (Sqlite::open(&path, &options).unwrap(), folder)
     }
 
     async fn all(db: &Sqlite, ops: impl IntoIterator<Item = Put>) -> Vec<Result<i64>> {
@@ -221,13 +220,13 @@ mod tests {
         impl Op for Overfill {
             type Output = ();
             async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
-                tx.query("PRAGMA max_page_count = 60", &[], |_| Ok(())).await?;
-                tx.query("PRAGMA cache_size = 1", &[], |_| Ok(())).await?;
+                for limit in ["PRAGMA max_page_count = 70", "PRAGMA cache_size = 1"] {
+                    tx.query(&Statement::fixed(limit), &[], |_| Ok(())).await?;
+                }
                 tx.savepoint().await?;
                 let big = "x".repeat(2_000_000);
-                let filled = tx
-                    .execute("INSERT INTO meta (name, value) VALUES ('big', $1)", params![big.as_str()])
-                    .await;
+                let fill = Statement::fixed("INSERT INTO meta (name, value) VALUES ('big', $1)");
+                let filled = tx.execute(&fill, params![big.as_str()]).await;
                 tx.close_savepoint(filled).await?.map(drop)
             }
         }
@@ -243,9 +242,10 @@ mod tests {
         impl Op for Endless {
             type Output = ();
             async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
-                const COUNT: &str =
-                    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
-                tx.query(COUNT, &[], |_| Ok(())).await.map(drop)
+                static COUNT: Statement = Statement::fixed(
+                    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",
+                );
+                tx.query(&COUNT, &[], |_| Ok(())).await.map(drop)
             }
         }
         let (db, _folder) = database();

@@ -52,16 +52,16 @@ pub(crate) async fn a_failed_audit_write_changes_no_outcome_and_is_made_up_for(d
         db
     };
     let db = live(whole.clone(), db).await;
-    assert_eq!(db.store.reemit_audit().await.unwrap(), 0, "nothing is missing");
+    assert_eq!(db.store.reemit_audit(&db.tenure().await).await.unwrap(), 0, "nothing is missing");
     let failed_before = db.store.failed_audit_writes();
-    db.tamper("CREATE TRIGGER broken BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END");
+    db.break_the_trail();
     let db = live(broken.clone(), db).await;
     assert!(db.store.audit(broken.id()).await.unwrap().is_empty());
     assert!(db.store.failed_audit_writes() >= failed_before + 6, "each failure is counted");
-    assert!(db.store.reemit_audit().await.is_err());
-    db.tamper("DROP TRIGGER broken");
-    assert_eq!(db.store.reemit_audit().await.unwrap(), 1);
-    assert_eq!(db.store.reemit_audit().await.unwrap(), 0);
+    assert!(db.store.reemit_audit(&db.tenure().await).await.is_err());
+    db.mend_the_trail();
+    assert_eq!(db.store.reemit_audit(&db.tenure().await).await.unwrap(), 1);
+    assert_eq!(db.store.reemit_audit(&db.tenure().await).await.unwrap(), 0);
     let (told, made_up) =
         (db.store.audit(whole.id()).await.unwrap(), db.store.audit(broken.id()).await.unwrap());
     let story = |trail: &[AuditView]| {
@@ -72,6 +72,6 @@ pub(crate) async fn a_failed_audit_write_changes_no_outcome_and_is_made_up_for(d
     };
     assert_eq!(story(&made_up), story(&told), "what is made up for is what would have been written");
     db.tamper("UPDATE notifications SET audited = 0");
-    db.store.reemit_audit().await.unwrap();
+    db.store.reemit_audit(&db.tenure().await).await.unwrap();
     assert_eq!(db.store.audit(whole.id()).await.unwrap(), told, "writing an entry twice writes it once");
 }

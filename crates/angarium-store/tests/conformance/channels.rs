@@ -160,9 +160,10 @@ pub(crate) async fn c051_waits_follow_a_clock_that_is_set_back(db: Database) {
     db.settle(with_scope(retried(&claim, at(day), at(day)), &claim, Scope::ChannelWaits(at(day + 20)))).await;
     let back = Duration::from_secs(7200);
     let now = day - 7200;
-    db.store.shift_waits(back, at(now)).await.unwrap();
+    let tenure = db.tenure().await;
+    db.store.shift_waits(back, at(now), &tenure).await.unwrap();
     assert_eq!(db.store.channel_states().await.unwrap()[0].waits_until, at(now + 20));
-    db.store.shift_waits(back, at(now + 30)).await.unwrap();
+    db.store.shift_waits(back, at(now + 30), &tenure).await.unwrap();
     assert_eq!(db.store.channel_states().await.unwrap()[0].waits_until, at(now + 20), "that one is over");
     let lanes = db.store.waiting_lanes(at(now)).await.unwrap();
     let mut waits: Vec<_> = lanes.iter().map(|lane| lane.waits_until).collect();

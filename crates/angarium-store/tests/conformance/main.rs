@@ -10,6 +10,7 @@ mod bounces;
 mod channels;
 mod claim;
 mod listing;
+mod nodes;
 mod opening;
 mod settle;
 mod support;
@@ -22,6 +23,15 @@ macro_rules! conformance {
                 #[tokio::test]
                 async fn $case() {
                     crate::$module::$case(crate::support::Database::sqlite().await).await;
+                }
+            )*
+        }
+
+        mod postgres {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case(crate::support::Database::postgres().await).await;
                 }
             )*
         }
@@ -92,4 +102,8 @@ conformance! {
     listing::a_page_of_long_lists_is_short,
     listing::figures_by_site_and_node,
     listing::keys_and_suppressions,
+    nodes::each_node_has_a_seat_of_its_own,
+    nodes::a_job_is_one_nodes_until_its_time_is_over,
+    nodes::whoever_lost_a_job_changes_nothing_any_more,
+    nodes::what_was_claimed_at_one_moment_is_found,
 }

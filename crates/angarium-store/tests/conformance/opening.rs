@@ -11,7 +11,7 @@ async fn refusal(path: &std::path::Path) -> StoreError {
 #[tokio::test]
 async fn a_second_process_is_refused_and_told_who_has_the_file() {
     let db = Database::sqlite().await;
-    let StoreError::Locked(text) = refusal(&db.path).await else { panic!("it must be locked") };
+    let StoreError::Locked(text) = refusal(db.path()).await else { panic!("it must be locked") };
     assert!(text.contains(&format!("pid {}", std::process::id())), "{text}");
     db.accept(&note("still works")).await;
     let db = db.reopened().await;
@@ -37,10 +37,10 @@ async fn what_is_not_ours_is_left_untouched() {
 async fn a_newer_schema_is_left_untouched() {
     let db = Database::sqlite().await;
     db.tamper("PRAGMA user_version = 999");
-    let folder = db.path.parent().unwrap().to_owned();
+    let folder = db.path().parent().unwrap().to_owned();
     let copy = folder.join("copy.db");
     db.tamper(&format!("VACUUM INTO '{}'", copy.display()));
-    assert_eq!(refusal(&copy).await, StoreError::NewerSchema { found: 999, known: 1 });
+    assert_eq!(refusal(&copy).await, StoreError::NewerSchema { found: 999, known: 2 });
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn an_unclean_end_is_noticed_and_the_file_is_looked_through() {
     let db = Database::sqlite().await;
     assert!(db.store.closed_before(), "a new file was never left open");
     db.accept(&note("alarm")).await;
-    let copy = db.path.with_file_name("after-a-power-cut.db");
+    let copy = db.path().with_file_name("after-a-power-cut.db");
     db.tamper(&format!("VACUUM INTO '{}'", copy.display()));
     let cut_off = Store::open(&Options::new(&copy)).await.unwrap();
     assert!(!cut_off.closed_before());
@@ -73,7 +73,7 @@ async fn a_damaged_file_is_found_out() {
     for n in 0..200 {
         db.accept(&note(&n.to_string())).await;
     }
-    let path = db.path.clone();
+    let path = db.path().to_owned();
     db.store.close();
     let mut bytes = std::fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
@@ -94,7 +94,7 @@ async fn the_database_is_its_owners_alone() {
     let db = Database::sqlite().await;
     db.accept(&note("alarm")).await;
     for suffix in ["", "-wal", "-shm", ".lock"] {
-        let file = format!("{}{suffix}", db.path.display());
+        let file = format!("{}{suffix}", db.path().display());
         let mode = std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "{file}");
     }
@@ -105,8 +105,8 @@ async fn the_database_is_its_owners_alone() {
 #[tokio::test]
 async fn a_link_to_the_file_is_the_same_file() {
     let db = Database::sqlite().await;
-    let link = db.path.with_file_name("link.db");
-    std::os::unix::fs::symlink(&db.path, &link).unwrap();
+    let link = db.path().with_file_name("link.db");
+    std::os::unix::fs::symlink(db.path(), &link).unwrap();
     assert!(matches!(refusal(&link).await, StoreError::Locked(_)));
 }
 
@@ -115,10 +115,10 @@ async fn a_link_to_the_file_is_the_same_file() {
 async fn a_log_without_its_database_is_refused() {
     let db = Database::sqlite().await;
     db.accept(&note("alarm")).await;
-    let copy = db.path.with_file_name("copy.db");
+    let copy = db.path().with_file_name("copy.db");
     for empty_file_there in [false, true] {
         let log = format!("{}-wal", copy.display());
-        std::fs::copy(format!("{}-wal", db.path.display()), &log).unwrap();
+        std::fs::copy(format!("{}-wal", db.path().display()), &log).unwrap();
         if empty_file_there {
             std::fs::write(&copy, b"").unwrap();
         }
@@ -132,6 +132,6 @@ async fn a_log_without_its_database_is_refused() {
 async fn a_file_that_is_taken_away_is_noticed() {
     let db = Database::sqlite().await;
     db.store.ping().await.unwrap();
-    std::fs::rename(&db.path, db.path.with_file_name("elsewhere.db")).unwrap();
+    std::fs::rename(db.path(), db.path().with_file_name("elsewhere.db")).unwrap();
     assert!(matches!(db.store.ping().await, Err(StoreError::Unavailable(_))));
 }

@@ -1,6 +1,6 @@
 //! A fresh database, and short ways to say what is in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use angarium_domain::address::Address;
@@ -14,6 +14,7 @@ use angarium_domain::state::State;
 use angarium_domain::text::{Body, ChannelName, ListName, Provenance, SourceName, Subject};
 use angarium_domain::time::Timestamp;
 use angarium_store::*;
+use angarium_testbed::postgres;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 
@@ -24,27 +25,93 @@ pub(crate) fn at(seconds: u64) -> Timestamp {
 
 pub(crate) struct Database {
     pub(crate) store: Store,
-    pub(crate) path: PathBuf,
-    _folder: tempfile::TempDir,
+    place: Place,
+}
+
+enum Place {
+    Sqlite { path: PathBuf, _folder: tempfile::TempDir },
+    Postgres(postgres::Fresh),
+}
+
+impl Place {
+    async fn opened(&self) -> Store {
+        let options = match self {
+            Place::Sqlite { path, .. } => Options::new(path),
+            Place::Postgres(database) => {
+                Options::at(angarium_store::Database::Postgres(PostgresUrl::parse(&database.url).unwrap()))
+            }
+        };
+        Store::open(&options).await.unwrap()
+    }
 }
 
 impl Database {
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("angarium.db");
-        Database { store: Store::open(&Options::new(&path)).await.unwrap(), path, _folder: folder }
+        let place = Place::Sqlite { path: folder.path().join("angarium.db"), _folder: folder };
+        Database { store: place.opened().await, place }
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        let place = Place::Postgres(tokio::task::spawn_blocking(postgres::fresh_database).await.unwrap());
+        Database { store: place.opened().await, place }
+    }
+
+    /// The store of another process on the same database; none where there can be only one.
+    pub(crate) async fn beside(&self) -> Option<Store> {
+        match &self.place {
+            Place::Sqlite { .. } => None,
+            Place::Postgres(_) => Some(self.place.opened().await),
+        }
     }
 
     pub(crate) async fn reopened(self) -> Self {
         self.store.close();
-        Database { store: Store::open(&Options::new(&self.path)).await.unwrap(), ..self }
+        Database { store: self.place.opened().await, ..self }
+    }
+
+    /// The SQLite file.
+    pub(crate) fn path(&self) -> &Path {
+        match &self.place {
+            Place::Sqlite { path, .. } => path,
+            Place::Postgres(_) => panic!("it is no file"),
+        }
     }
 
     /// Changes the database behind the store's back.
     pub(crate) fn tamper(&self, sql: &str) {
-        let connection = rusqlite::Connection::open(&self.path).unwrap();
-        connection.busy_timeout(Duration::from_secs(10)).unwrap();
-        connection.execute_batch(sql).unwrap();
+        match &self.place {
+            Place::Sqlite { path, .. } => {
+                let connection = rusqlite::Connection::open(path).unwrap();
+                connection.busy_timeout(Duration::from_secs(10)).unwrap();
+                connection.execute_batch(sql).unwrap();
+            }
+            Place::Postgres(database) => {
+                database.sql(&format!("SET search_path = angarium; {sql}"));
+            }
+        }
+    }
+
+    /// From now on nothing can be written into the audit trail, until it is mended.
+    pub(crate) fn break_the_trail(&self) {
+        self.tamper(match &self.place {
+            Place::Sqlite { .. } => {
+                "CREATE TRIGGER broken BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END"
+            }
+            Place::Postgres(_) => "ALTER TABLE audit ADD CONSTRAINT broken CHECK (false) NOT VALID",
+        });
+    }
+
+    pub(crate) fn mend_the_trail(&self) {
+        self.tamper(match &self.place {
+            Place::Sqlite { .. } => "DROP TRIGGER broken",
+            Place::Postgres(_) => "ALTER TABLE audit DROP CONSTRAINT broken",
+        });
+    }
+
+    /// The job under which this process may do what one does for all.
+    pub(crate) async fn tenure(&self) -> Tenure {
+        self.store.take_job("housekeeping", at(0), at(0)).await.unwrap().unwrap()
     }
 
     pub(crate) async fn accept(&self, note: &Note) -> Acceptance {

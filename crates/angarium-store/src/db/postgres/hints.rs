@@ -1,0 +1,63 @@
+//! Hints between nodes: "there may be work". A NOTIFY inside the transaction that brings the work would put all
+//! commits in a row, so that it goes out after it, on its own, and many hints are one. Nothing rests on them: whoever
+//! is told nothing polls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::connection::{Connection, OnHint};
+use super::url::PostgresUrl;
+use crate::error::Result;
+
+const CHANNEL: &str = "angarium";
+/// No more than one hint in this time.
+const PACE: Duration = Duration::from_millis(100);
+/// The first and the longest pause before listening is tried again.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// How often a connection that only listens is asked whether it still lives.
+const ALIVE: Duration = Duration::from_secs(20);
+/// The longest that a statement here may take.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Gives hints and takes them, for ever. `from` tells our own from those of others.
+pub(super) async fn exchange(url: &PostgresUrl, from: &str, given: &Notify, on_hint: impl Fn() + Send + Sync + 'static) {
+    let own = from.to_owned();
+    let on_hint: OnHint = Arc::new(move |payload: &str| {
+        if payload != own {
+            on_hint();
+        }
+    });
+    let mut pause = PAUSE.0;
+    loop {
+        match listen(url, from, given, &on_hint).await {
+            Ok(()) => pause = PAUSE.0,
+            Err(error) => {
+                tracing::info!(store.error = %error, "no hints from other nodes for now; polling goes on");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE.1);
+            }
+        }
+        // What was missed meanwhile is found at once.
+        on_hint("");
+    }
+}
+
+/// Until the connection fails; then it says whether it had worked before.
+async fn listen(url: &PostgresUrl, from: &str, given: &Notify, on_hint: &OnHint) -> Result<()> {
+    let connection = Connection::open(url, LIMIT, Some(Arc::clone(on_hint))).await?;
+    connection.say(&format!("LISTEN {CHANNEL}")).await?;
+    on_hint("");
+    loop {
+        let word = tokio::select! {
+            () = given.notified() => format!("NOTIFY {CHANNEL}, '{from}'"),
+            () = tokio::time::sleep(ALIVE) => String::new(),
+        };
+        let said = tokio::time::timeout(LIMIT, connection.say(&word)).await;
+        if !matches!(said, Ok(Ok(()))) {
+            return Ok(());
+        }
+        tokio::time::sleep(PACE).await;
+    }
+}

@@ -1,0 +1,116 @@
+//! Connections that are kept and lent out. Ours and not a library's, because how a connection is given back decides
+//! what is true: one whose commit is still open must not be dropped (see [`super::run`]), and after a failover all of
+//! them must go.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use super::connection::Connection;
+use super::url::PostgresUrl;
+use crate::error::{Result, StoreError};
+
+/// So many connections at most, all set alike.
+pub(super) struct Pool {
+    url: PostgresUrl,
+    /// The longest that one statement may take.
+    statement_limit: Duration,
+    /// The longest that a whole unit of work may take, the wait for a connection included.
+    pub(super) limit: Duration,
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<Connection>>,
+    /// Moves on when every connection made before is not to be used any more.
+    age: AtomicU64,
+}
+
+/// A connection that was lent out. When this is dropped it goes back if it was [`Lent::keep`]t, and else ends.
+pub(super) struct Lent {
+    connection: Option<Connection>,
+    pool: Arc<Pool>,
+    age: u64,
+    kept: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Pool {
+    pub(super) fn new(url: &PostgresUrl, connections: usize, statement_limit: Duration, limit: Duration) -> Arc<Self> {
+        Arc::new(Pool {
+            url: url.clone(),
+            statement_limit,
+            limit,
+            permits: Arc::new(Semaphore::new(connections)),
+            idle: Mutex::default(),
+            age: AtomicU64::new(0),
+        })
+    }
+
+    /// A connection, by `deadline`. `Overloaded` if all are busy until then.
+    pub(super) async fn lend(self: &Arc<Self>, deadline: Instant) -> Result<Lent> {
+        let permit = timeout_at(deadline, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| StoreError::Overloaded)?.map_err(|_| super::closed())?;
+        let age = self.age.load(Ordering::SeqCst);
+        let connection = match self.take_idle() {
+            Some(connection) => connection,
+            None => {
+                let opening = Connection::open(&self.url, self.statement_limit, None);
+                let late = || StoreError::Unavailable("connecting took too long".into());
+                timeout_at(deadline, opening).await.map_err(|_| late())??
+            }
+        };
+        Ok(Lent { connection: Some(connection), pool: Arc::clone(self), age, kept: false, _permit: permit })
+    }
+
+    fn take_idle(&self) -> Option<Connection> {
+        let mut idle = self.lock();
+        while let Some(connection) = idle.pop() {
+            if !connection.is_closed() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// Uses no connection again that was made before now.
+    pub(super) fn renew(&self) {
+        self.age.fetch_add(1, Ordering::SeqCst);
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lent {
+    /// Nothing is open on it: it may be lent out again.
+    pub(super) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl std::ops::Deref for Lent {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection.as_ref().unwrap_or_else(|| unreachable!("it is taken out only when this is dropped"))
+    }
+}
+
+impl std::ops::DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.connection.as_mut().unwrap_or_else(|| unreachable!("it is taken out only when this is dropped"))
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        let mut idle = self.pool.lock();
+        if self.kept && !connection.is_closed() && self.age == self.pool.age.load(Ordering::SeqCst) {
+            idle.push(connection);
+        }
+    }
+}

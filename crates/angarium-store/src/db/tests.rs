@@ -1,0 +1,115 @@
+//! Every statement, on both databases: that it is understood, and that it goes through no more than it must.
+
+use angarium_testbed::postgres::{self, Fresh};
+
+use super::dialect::Dialect;
+use super::{Db, Op, Options, PostgresUrl, Statement, Tx, Value};
+use crate::error::Result;
+use crate::{accept, actions, audit, bounces, claim, keys, kpi, lanes, nodes, settle, views};
+
+fn all() -> Vec<(&'static str, &'static Statement)> {
+    let modules = [
+        crate::STATEMENTS,
+        accept::STATEMENTS,
+        actions::STATEMENTS,
+        audit::STATEMENTS,
+        bounces::STATEMENTS,
+        claim::STATEMENTS,
+        keys::STATEMENTS,
+        kpi::STATEMENTS,
+        lanes::STATEMENTS,
+        nodes::STATEMENTS,
+        settle::STATEMENTS,
+        views::STATEMENTS,
+    ];
+    modules.concat()
+}
+
+/// Runs a statement that nobody wrote down, and takes what it says.
+struct Ask(Statement, usize);
+
+impl Op for Ask {
+    type Output = Vec<String>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<String>> {
+        let values = vec![Value::Null; self.1];
+        let column = if matches!(tx, Tx::Sqlite(_)) { 3 } else { 0 };
+        tx.query(&self.0, &values, |row| row.text(column)).await
+    }
+}
+
+/// A statement behind `EXPLAIN`, with all its parameters null.
+fn explained(word: &str, statement: &Statement, dialect: Dialect) -> Ask {
+    let text = statement.said_by(dialect);
+    let parameters = (1..).take_while(|n| text.contains(&format!("${n}"))).count();
+    Ask(Statement::composed(format!("{word} {text}")), parameters)
+}
+
+async fn sqlite() -> (Db, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (Db::open(&Options::new(folder.path().join("a.db"))).await.unwrap(), folder)
+}
+
+async fn server() -> (Db, Fresh) {
+    let fresh = tokio::task::spawn_blocking(postgres::fresh_database).await.unwrap();
+    let url = PostgresUrl::parse(&fresh.url).unwrap();
+    (Db::open(&Options::at(super::Database::Postgres(url))).await.unwrap(), fresh)
+}
+
+#[tokio::test]
+async fn every_statement_is_understood_by_both_databases() {
+    let (sqlite, _folder) = sqlite().await;
+    let (server, _fresh) = server().await;
+    assert!(all().len() > 50, "the list has lost some: {}", all().len());
+    for (name, statement) in all() {
+        let asked = sqlite.read(explained("EXPLAIN QUERY PLAN", statement, Dialect::Sqlite)).await;
+        assert!(asked.is_ok(), "{name} on SQLite: {asked:?}");
+        let asked = server.write(explained("EXPLAIN", statement, Dialect::Postgres)).await;
+        assert!(asked.is_ok(), "{name} on PostgreSQL: {asked:?}");
+    }
+}
+
+/// A claim's questions: they run all day, beside however many rows are parked or done.
+const ASKED_ALL_DAY: [&str; 5] = ["TAKE_DUE", "WAITING_LANES", "ABANDONED", "LEASED_BY", "BEHIND"];
+
+fn asked_all_day() -> impl Iterator<Item = (&'static str, &'static Statement)> {
+    all().into_iter().filter(|(name, _)| ASKED_ALL_DAY.contains(name))
+}
+
+/// C059: looking and claiming go through the indexes of live rows alone, on SQLite.
+#[tokio::test]
+async fn c059_looking_and_claiming_never_touch_what_is_done() {
+    let (sqlite, _folder) = sqlite().await;
+    for (name, statement) in asked_all_day() {
+        let plan = sqlite.read(explained("EXPLAIN QUERY PLAN", statement, Dialect::Sqlite)).await.unwrap();
+        let is_of_rows = |step: &&String| ["notifications", " n ", " d "].iter().any(|of| format!("{step} ").contains(of));
+        let of_rows: Vec<_> = plan.iter().filter(is_of_rows).collect();
+        assert!(!of_rows.is_empty(), "{name}: {plan:?}");
+        for step in of_rows {
+            let narrow =
+                ["notifications_due", "notifications_leased", "notifications_unaudited", "INTEGER PRIMARY KEY"];
+            assert!(narrow.iter().any(|index| step.contains(index)), "{name}: {step} in {plan:#?}");
+        }
+    }
+}
+
+/// C059: the same on PostgreSQL, which chooses by what it knows of the table.
+#[tokio::test]
+async fn c059_nor_on_postgres() {
+    let (server, fresh) = server().await;
+    fresh.sql(
+        "SET search_path = angarium;
+         INSERT INTO lanes (channel, receiver, waits_until) VALUES ('hooks', 'a.example:443', 0);
+         INSERT INTO notifications (key, id, status, route, kind, lane, due_at, generation, attempts, budget_used,
+             retry_count, interruptions, resolved, facts, audited, accepted_by, created_at, completed_at)
+         SELECT n, gen_random_uuid(), CASE WHEN n > 29990 THEN 'pending' ELSE 'parked' END, 'direct', 'webhook', 1,
+             CASE WHEN n > 29990 THEN 1 END, 0, 0, 0, 0, 0, 0, 1, 1, 'key:erp', n, CASE WHEN n <= 29990 THEN n END
+         FROM generate_series(1, 30000) n;
+         ANALYZE notifications",
+    );
+    for (name, statement) in asked_all_day() {
+        let plan = server.write(explained("EXPLAIN", statement, Dialect::Postgres)).await.unwrap();
+        let wide = plan.iter().find(|step| step.contains("Seq Scan on notifications"));
+        assert!(wide.is_none(), "{name}: {plan:#?}");
+    }
+}

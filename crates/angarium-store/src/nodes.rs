@@ -1,0 +1,262 @@
+//! The processes that use one database, and the work that one of them does for all.
+//!
+//! A node signs in when it starts and gives a sign of life from then on. Nothing depends on who is listed: claims end by
+//! time, whoever made them. Jobs that must not run twice at once are held by a lease with an epoch; whatever is done
+//! under it is guarded by [`fence`] in the same transaction, so that a node that was paused for longer than its
+//! lease changes nothing any more.
+
+use std::time::Duration;
+
+use angarium_domain::time::Timestamp;
+
+use crate::db::{Op, Row, Tx, params, statements};
+use crate::error::{Result, StoreError};
+
+/// A node that gave no sign of life for so long is lost, as far as anybody can tell.
+pub const NODE_LOST_AFTER: Duration = Duration::from_secs(30);
+
+/// A lost node's row is kept for so long.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// Nodes that can be told apart at once: as many as a key has room for.
+pub(crate) const SLOTS: i64 = 1 << crate::KEY_SLOT_BITS;
+
+statements! {
+    FORGET = "DELETE FROM nodes WHERE seen_at < $1";
+
+    FORGET_ALL = "DELETE FROM nodes";
+
+    END_ALL_TENURES = "UPDATE jobs SET until = 0";
+
+    TAKEN_SLOTS = "SELECT slot FROM nodes ORDER BY slot";
+
+    SIGN_IN = "INSERT INTO nodes (slot, name, version, address, started_at, seen_at) VALUES ($1, $2, $3, $4, $5, $5)
+        ON CONFLICT (slot) DO NOTHING RETURNING instance";
+
+    ALIVE = "UPDATE nodes SET seen_at = $2 WHERE instance = $1";
+
+    SIGN_OUT = "DELETE FROM nodes WHERE instance = $1";
+
+    LIST = "SELECT n.instance, n.name, n.version, n.address, n.started_at, n.seen_at,
+            EXISTS (SELECT 1 FROM jobs j WHERE j.holder = n.instance AND j.until > $1)
+        FROM nodes n ORDER BY n.name, n.instance";
+
+    TAKE_JOB = "INSERT INTO jobs (name, holder, epoch, until) VALUES ($1, $2, 1, $4)
+        ON CONFLICT (name) DO UPDATE SET holder = $2, epoch = jobs.epoch + 1, until = $4
+        WHERE jobs.until <= $3 OR jobs.until > $5 RETURNING epoch";
+
+    KEEP_JOB = "UPDATE jobs SET until = $4 WHERE name = $1 AND holder = $2 AND epoch = $3";
+
+    RESIGN = "UPDATE jobs SET until = 0 WHERE name = $1 AND holder = $2 AND epoch = $3";
+
+    FENCE = "SELECT 1 FROM jobs n WHERE n.name = $1 AND n.holder = $2 AND n.epoch = $3 {lock found}";
+
+    LOST_IDS = "SELECT 1 FROM ids WHERE id = $1";
+}
+
+/// A process that signs in.
+#[derive(Clone, Debug)]
+pub struct NewNode {
+    /// What attempts call it. Names may repeat.
+    pub name: String,
+    /// The version of its program.
+    pub version: String,
+    /// Where it listens.
+    pub address: String,
+}
+
+/// A node's place among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// One for each start of each process.
+    pub instance: i64,
+    /// The low bits of the keys it gives out.
+    pub(crate) slot: i64,
+}
+
+/// A node, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// One for each start of each process.
+    pub instance: i64,
+    /// What attempts call it.
+    pub name: String,
+    /// The version of its program.
+    pub version: String,
+    /// Where it listens.
+    pub address: String,
+    /// When it signed in.
+    pub started_at: Timestamp,
+    /// Its last sign of life.
+    pub seen_at: Timestamp,
+    /// Whether it does the work that one node does for all.
+    pub leads: bool,
+}
+
+/// Signs a node in.
+pub(crate) struct SignIn {
+    pub(crate) node: NewNode,
+    /// Nobody else can be using the database: whoever is listed has ended.
+    pub(crate) alone: bool,
+    pub(crate) now: Timestamp,
+}
+
+impl Op for SignIn {
+    type Output = Seat;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Seat> {
+        if self.alone {
+            tx.execute(&FORGET_ALL, &[]).await?;
+            tx.execute(&END_ALL_TENURES, &[]).await?;
+        }
+        tx.execute(&FORGET, params![self.now.minus(FORGOTTEN_AFTER)]).await?;
+        let mut taken = tx.query(&TAKEN_SLOTS, &[], |row| row.int(0)).await?.into_iter().peekable();
+        for slot in 0..SLOTS {
+            if taken.next_if_eq(&slot).is_some() {
+                continue;
+            }
+            let node = &self.node;
+            let row = params![slot, &node.name, &node.version, &node.address, self.now];
+            // Another may have been quicker.
+            if let Some(instance) = tx.query_opt(&SIGN_IN, row, |row| row.int(0)).await? {
+                return Ok(Seat { instance, slot });
+            }
+        }
+        Err(StoreError::Refused(format!("{SLOTS} nodes use this database already")))
+    }
+}
+
+/// Gives a sign of life; false if the node is not listed any more.
+pub(crate) struct Alive {
+    pub(crate) instance: i64,
+    pub(crate) now: Timestamp,
+}
+
+impl Op for Alive {
+    type Output = bool;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        Ok(tx.execute(&ALIVE, params![self.instance, self.now]).await? == 1)
+    }
+}
+
+/// Strikes a node off the list.
+pub(crate) struct SignOut {
+    pub(crate) instance: i64,
+}
+
+impl Op for SignOut {
+    type Output = ();
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
+        tx.execute(&SIGN_OUT, params![self.instance]).await.map(drop)
+    }
+}
+
+/// Every node, by name.
+pub(crate) struct ListNodes {
+    pub(crate) now: Timestamp,
+}
+
+impl Op for ListNodes {
+    type Output = Vec<NodeView>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<NodeView>> {
+        let node = |row: &Row<'_>| {
+            Ok(NodeView {
+                instance: row.int(0)?,
+                name: row.text(1)?,
+                version: row.text(2)?,
+                address: row.text(3)?,
+                started_at: row.time(4)?,
+                seen_at: row.time(5)?,
+                leads: row.flag(6)?,
+            })
+        };
+        tx.query(&LIST, params![self.now], node).await
+    }
+}
+
+/// A job that a node holds, under an epoch that nobody else has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenure {
+    pub(crate) job: &'static str,
+    pub(crate) holder: i64,
+    pub(crate) epoch: i64,
+}
+
+/// The longest that a job may be held without being kept: an end later than this was set by a clock that ran ahead.
+const LONGEST_TENURE: Duration = Duration::from_secs(3600);
+
+/// Takes a job if nobody holds it.
+pub(crate) struct TakeJob {
+    pub(crate) job: &'static str,
+    pub(crate) holder: i64,
+    pub(crate) now: Timestamp,
+    pub(crate) until: Timestamp,
+}
+
+impl Op for TakeJob {
+    type Output = Option<Tenure>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<Tenure>> {
+        let beyond_belief = self.now.plus(LONGEST_TENURE);
+        let row = params![self.job, self.holder, self.now, self.until, beyond_belief];
+        let epoch = tx.query_opt(&TAKE_JOB, row, |row| row.int(0)).await?;
+        Ok(epoch.map(|epoch| Tenure { job: self.job, holder: self.holder, epoch }))
+    }
+}
+
+/// Keeps a job for longer; false if another has it by now.
+pub(crate) struct KeepJob {
+    pub(crate) tenure: Tenure,
+    pub(crate) until: Timestamp,
+}
+
+impl Op for KeepJob {
+    type Output = bool;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        let Tenure { job, holder, epoch } = &self.tenure;
+        Ok(tx.execute(&KEEP_JOB, params![*job, *holder, *epoch, self.until]).await? == 1)
+    }
+}
+
+/// Gives a job up, unless another has it by now.
+pub(crate) struct Resign {
+    pub(crate) tenure: Tenure,
+}
+
+impl Op for Resign {
+    type Output = ();
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
+        let Tenure { job, holder, epoch } = &self.tenure;
+        tx.execute(&RESIGN, params![*job, *holder, *epoch]).await.map(drop)
+    }
+}
+
+/// Fails unless the job is still held, and sees to it that nobody takes it before this transaction ends.
+pub(crate) async fn fence(tx: &mut Tx<'_>, tenure: &Tenure) -> Result<()> {
+    let Tenure { job, holder, epoch } = tenure;
+    match tx.query_opt(&FENCE, params![*job, *holder, *epoch], |_| Ok(())).await? {
+        Some(()) => Ok(()),
+        None => Err(StoreError::Statement(format!("the job {job} is another node's by now"))),
+    }
+}
+
+/// Which of these ids are not stored.
+pub(crate) struct FindLost {
+    pub(crate) ids: Vec<uuid::Uuid>,
+}
+
+impl Op for FindLost {
+    type Output = Vec<uuid::Uuid>;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<uuid::Uuid>> {
+        let asked: Vec<_> = self.ids.iter().map(|id| crate::db::row![*id]).collect();
+        let found = tx.query_each(&LOST_IDS, &asked, |_| Ok(())).await?;
+        let missing = self.ids.iter().zip(found).filter(|(_, found)| found.is_empty());
+        Ok(missing.map(|(id, _)| *id).collect())
+    }
+}

@@ -1,0 +1,78 @@
+//! Who uses the database, and who does what one does for all.
+
+use angarium_store::*;
+
+use crate::support::{Database, LEASE, at, note};
+
+fn newcomer(name: &str) -> NewNode {
+    NewNode { name: name.into(), version: "1.0".into(), address: "127.0.0.1:7180".into() }
+}
+
+pub(crate) async fn each_node_has_a_seat_of_its_own(db: Database) {
+    let first = db.store.sign_in(newcomer("plant"), at(0)).await.unwrap();
+    assert!(db.store.alive(at(60)).await.unwrap());
+    let listed = db.store.nodes(at(60)).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].instance, &*listed[0].name, listed[0].leads), (first.instance, "plant", false));
+    assert_eq!((listed[0].started_at, listed[0].seen_at), (at(0), at(60)));
+    if let Some(other) = db.beside().await {
+        let second = other.sign_in(newcomer("plant"), at(70)).await.unwrap();
+        assert_ne!(second.instance, first.instance);
+        assert_eq!(db.store.nodes(at(70)).await.unwrap().len(), 2);
+        let both = futures_util::future::join(
+            db.store.accept(vec![note("a").build()], at(80)),
+            other.accept(vec![note("b").build()], at(80)),
+        );
+        let (here, there) = both.await;
+        assert!(here.is_ok() && there.is_ok(), "the same moment on two nodes makes two keys");
+        other.sign_out().await.unwrap();
+    }
+    let day = 24 * 3600;
+    let db = db.reopened().await;
+    db.store.sign_in(newcomer("plant"), at(60 + day + 1)).await.unwrap();
+    let listed = db.store.nodes(at(60 + day + 1)).await.unwrap();
+    assert_eq!(listed.len(), 1, "who was not seen for a day is forgotten: {listed:?}");
+    db.store.sign_out().await.unwrap();
+    assert!(!db.store.alive(at(60 + day + 2)).await.unwrap(), "whoever signed out must sign in again");
+}
+
+/// P8: one holder at a time, and an epoch that rises whenever it changes hands.
+pub(crate) async fn a_job_is_one_nodes_until_its_time_is_over(db: Database) {
+    db.store.sign_in(newcomer("a"), at(0)).await.unwrap();
+    let first = db.store.take_job("purge", at(0), at(20)).await.unwrap().unwrap();
+    assert_eq!(db.store.take_job("purge", at(19), at(40)).await.unwrap(), None);
+    assert!(db.store.nodes(at(19)).await.unwrap()[0].leads);
+    assert!(db.store.keep_job(&first, at(40)).await.unwrap());
+    assert_eq!(db.store.take_job("purge", at(39), at(60)).await.unwrap(), None);
+    let second = db.store.take_job("purge", at(40), at(60)).await.unwrap().unwrap();
+    assert_ne!(first, second);
+    assert!(!db.store.keep_job(&first, at(99)).await.unwrap());
+    db.store.resign(&first).await.unwrap();
+    assert_eq!(db.store.take_job("purge", at(41), at(60)).await.unwrap(), None, "an old term ends no new one");
+    db.store.resign(&second).await.unwrap();
+    assert!(db.store.take_job("purge", at(41), at(60)).await.unwrap().is_some());
+}
+
+/// P8: a leader that was paused finds that it is one no more, and has written nothing.
+pub(crate) async fn whoever_lost_a_job_changes_nothing_any_more(db: Database) {
+    let old = db.store.take_job("housekeeping", at(0), at(20)).await.unwrap().unwrap();
+    db.accept(&note("alarm")).await;
+    db.tamper("UPDATE notifications SET audited = 0");
+    let new = db.store.take_job("housekeeping", at(20), at(40)).await.unwrap().unwrap();
+    assert!(db.store.reemit_audit(&old).await.is_err());
+    assert!(db.store.shift_waits(LEASE, at(21), &old).await.is_err());
+    assert_eq!(db.store.reemit_audit(&new).await.unwrap(), 1);
+}
+
+/// P1: a node whose claim was not answered finds what it got, and nothing else.
+pub(crate) async fn what_was_claimed_at_one_moment_is_found(db: Database) {
+    db.store.sign_in(newcomer("a"), at(0)).await.unwrap();
+    db.accept(&note("before")).await;
+    db.claim_one(at(1)).await;
+    db.accept(&note("then")).await;
+    let claim = db.claim_one(at(2)).await;
+    let found = db.store.claimed_at(at(2)).await.unwrap();
+    assert_eq!(found, [(claim.key, claim.generation)]);
+    db.store.release_all(found, at(2)).await.unwrap();
+    assert_eq!(db.claim_one(at(3)).await.id, note("then").id());
+}
