@@ -59,7 +59,8 @@ impl Op for Accept {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Accepted>> {
         let accepted = together(&Store, tx, &self.items).await?;
-        let is_new = |accepted: &Accepted| matches!(accepted.0, Acceptance::Accepted { duplicate: false, .. });
+        let is_new =
+            |accepted: &Accepted| matches!(accepted.0, Acceptance::Accepted { duplicate: false, .. });
         let facts: Vec<Fact> = self
             .items
             .iter()
@@ -172,13 +173,14 @@ async fn look_up_lanes(tx: &mut Tx<'_>, items: &[&New]) -> Result<HashMap<i64, L
     for name in names {
         lanes.insert(name, lanes::ensure(tx, name).await?);
     }
-    unknown
-        .iter()
-        .map(|(key, name)| Ok((*key, *lanes.get(name).ok_or_else(|| lost("a lane"))?)))
-        .collect()
+    unknown.iter().map(|(key, name)| Ok((*key, *lanes.get(name).ok_or_else(|| lost("a lane"))?))).collect()
 }
 
-async fn insert(tx: &mut Tx<'_>, items: &[&New], lane_of: impl Fn(&New) -> Option<LaneKey> + Send) -> Result<()> {
+async fn insert(
+    tx: &mut Tx<'_>,
+    items: &[&New],
+    lane_of: impl Fn(&New) -> Option<LaneKey> + Send,
+) -> Result<()> {
     let contents: Vec<_> = items
         .iter()
         .map(|item| {

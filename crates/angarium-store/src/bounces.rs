@@ -235,8 +235,9 @@ struct Reached(HashMap<String, String>);
 
 impl Reached {
     async fn by(tx: &mut Tx<'_>, found: &Found) -> Result<Self> {
-        let mut addresses =
-            tx.query(&REACHED, params![found.key.0, found.reached, found.in_doubt], |row| row.text(0)).await?;
+        let mut addresses = tx
+            .query(&REACHED, params![found.key.0, found.reached, found.in_doubt], |row| row.text(0))
+            .await?;
         addresses.extend(found.address.clone().filter(|_| found.reached || found.in_doubt));
         Ok(Reached::these(addresses))
     }

@@ -16,6 +16,9 @@ statements! {
 
     LIST = "SELECT id, name, hash, scopes, created_at, expires_at, revoked_at FROM api_keys ORDER BY name LIMIT $1";
 
+    LIVE = "SELECT n.id, n.name, n.hash, n.scopes, n.created_at, n.expires_at, n.revoked_at FROM api_keys n
+        WHERE n.revoked_at IS NULL ORDER BY n.id {lock found}";
+
     REVOKE = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
 
     LIST_SUPPRESSIONS = "SELECT channel, address, reason, since FROM suppressions
@@ -87,14 +90,44 @@ impl Op for ListKeys {
     }
 }
 
-/// Ends a key; false if there is none with this id, or it has ended before.
-pub(crate) struct RevokeKey(pub(crate) String, pub(crate) Timestamp);
+/// Ends a key.
+pub(crate) struct RevokeKey {
+    pub(crate) id: String,
+    /// The word among a key's scopes that lets it look after keys.
+    pub(crate) admin: &'static str,
+    pub(crate) now: Timestamp,
+}
+
+/// What became of a key that was to be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revoked {
+    /// It has ended.
+    Done,
+    /// There is none with this id, or it had ended before.
+    NotFound,
+    /// Without it nobody could administer any more, or not for long: it goes on.
+    LastAdmin,
+}
 
 impl Op for RevokeKey {
-    type Output = bool;
+    type Output = Revoked;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        Ok(tx.execute(&REVOKE, params![&self.0, self.1]).await? == 1)
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Revoked> {
+        // All that are live are held, so that two nodes do not end the last two at once.
+        let live = tx.query(&LIVE, &[], key_row).await?;
+        let administers = |key: &&ApiKey| {
+            key.expires_at.is_none_or(|end| self.now < end)
+                && key.scopes.split(' ').any(|word| word == self.admin)
+        };
+        let Some(gone) = live.iter().find(|key| key.id == self.id) else { return Ok(Revoked::NotFound) };
+        // A key without an end needs another such key to stand in for it.
+        let stands_in =
+            |key: &ApiKey| key.id != gone.id && (key.expires_at.is_none() || gone.expires_at.is_some());
+        if administers(&gone) && !live.iter().filter(administers).any(stands_in) {
+            return Ok(Revoked::LastAdmin);
+        }
+        tx.execute(&REVOKE, params![&self.id, self.now]).await?;
+        Ok(Revoked::Done)
     }
 }
 

@@ -28,8 +28,8 @@ mod types;
 mod views;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use angarium_domain::address::Address;
@@ -42,6 +42,7 @@ pub use bounces::{BounceOutcome, BounceReport};
 pub use db::{Database, DatabaseStatus, Migrated, Options, PostgresUrl, Replica};
 use db::{Db, Joined, Op, Postgres, Sqlite, Tx, params, statements};
 pub use error::{Result, StoreError};
+pub use keys::Revoked;
 pub use lanes::ChannelState;
 pub use nodes::{NODE_LOST_AFTER, NewNode, NodeView, Seat, Tenure};
 pub use regression::Pulse;
@@ -187,7 +188,9 @@ impl Store {
         drop(room);
         self.refused.store(accepted.is_err(), Ordering::Relaxed);
         let accepted = accepted?;
-        self.remember(names.into_iter().zip(&accepted).filter_map(|(name, (_, lane))| Some((name, (*lane)?))));
+        self.remember(
+            names.into_iter().zip(&accepted).filter_map(|(name, (_, lane))| Some((name, (*lane)?))),
+        );
         let results: Vec<Acceptance> = accepted.into_iter().map(|(acceptance, _)| acceptance).collect();
         if let Some(db) = self.db.shared() {
             self.acknowledged.note(&results);
@@ -445,9 +448,9 @@ impl Store {
         self.db.read(keys::ListKeys).await
     }
 
-    /// Ends a key; false if there is none with this id, or it had ended before.
-    pub async fn revoke_key(&self, id: &str, now: Timestamp) -> Result<bool> {
-        self.db.write(keys::RevokeKey(id.to_owned(), now)).await
+    /// Ends a key, unless it is the last whose scopes hold the word `admin`.
+    pub async fn revoke_key(&self, id: &str, admin: &'static str, now: Timestamp) -> Result<Revoked> {
+        self.db.write(keys::RevokeKey { id: id.to_owned(), admin, now }).await
     }
 
     /// Up to `limit` suppressed addresses after this channel and address, in order; from the first if none is given.
@@ -492,7 +495,12 @@ impl Store {
     }
 
     /// Takes a job that one node does for all, if nobody holds it at `now`.
-    pub async fn take_job(&self, job: &'static str, now: Timestamp, until: Timestamp) -> Result<Option<Tenure>> {
+    pub async fn take_job(
+        &self,
+        job: &'static str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Option<Tenure>> {
         self.db.write_patiently(nodes::TakeJob { job, holder: self.seat().instance, now, until }).await
     }
 

@@ -100,8 +100,10 @@ impl Together for Claims {
 
     async fn all(&self, tx: &mut Tx<'_>, items: &[Settlement]) -> Result<Vec<Self::Output>> {
         let numbers = apply(tx, items).await?;
-        let standing: Vec<(&Settlement, i64)> =
-            items.iter().filter_map(|item| Some((item, *numbers.get(&(item.key, item.generation))?))).collect();
+        let standing: Vec<(&Settlement, i64)> = items
+            .iter()
+            .filter_map(|item| Some((item, *numbers.get(&(item.key, item.generation))?)))
+            .collect();
         insert_attempts(tx, &standing).await?;
         let mut settled = Vec::with_capacity(items.len());
         for item in items {
@@ -235,7 +237,11 @@ async fn not_standing(tx: &mut Tx<'_>, item: &Settlement) -> Result<(Settled, Ve
     }
 }
 
-async fn keep_late(tx: &mut Tx<'_>, item: &Settlement, attempt: &AttemptRecord) -> Result<(Settled, Vec<Fact>)> {
+async fn keep_late(
+    tx: &mut Tx<'_>,
+    item: &Settlement,
+    attempt: &AttemptRecord,
+) -> Result<(Settled, Vec<Fact>)> {
     let same = params![
         item.key.0,
         item.generation,
@@ -333,8 +339,12 @@ impl Op for SettleTargets {
         let stands = held == Some((self.generation, true));
         // A success counts however late it comes; a failure only under the claim that is still good.
         let counts = |result: &&TargetResult| stands || matches!(result.state, TargetState::Accepted);
-        let rows: Vec<_> =
-            self.results.iter().filter(counts).map(|result| target_row(self.key, result, self.tried)).collect();
+        let rows: Vec<_> = self
+            .results
+            .iter()
+            .filter(counts)
+            .map(|result| target_row(self.key, result, self.tried))
+            .collect();
         tx.execute_rows(&SETTLE_TARGET, &rows).await.map(drop)
     }
 }

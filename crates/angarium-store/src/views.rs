@@ -183,7 +183,8 @@ impl Op for List {
         conditions.with("n.key < ?", filter.before.map(|key| key.0));
         let rows = i64::try_from(self.limit).unwrap_or(i64::MAX).saturating_add(1);
         conditions.values.push(rows.into());
-        let text = format!("{KEYS}{} ORDER BY n.key DESC LIMIT ${}", conditions.text, conditions.values.len());
+        let text =
+            format!("{KEYS}{} ORDER BY n.key DESC LIMIT ${}", conditions.text, conditions.values.len());
         let keys = tx.query(&Statement::composed(text), &conditions.values, |row| row.int(0)).await?;
         let mut page = Listing { items: Vec::new(), more: keys.len() > self.limit };
         let mut bytes = 0;

@@ -61,7 +61,9 @@ fn phrase(inside: &str, dialect: Dialect) -> String {
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
         let types: Vec<&str> = columns.iter().map(|(_, of)| *of).collect();
         return match dialect {
-            Dialect::Sqlite => format!("(SELECT {}) AS r", joined(&names, |n, name| format!("${n} AS {name}"))),
+            Dialect::Sqlite => {
+                format!("(SELECT {}) AS r", joined(&names, |n, name| format!("${n} AS {name}")))
+            }
             Dialect::Postgres => format!("unnest({}) AS r ({})", joined(&types, array), names.join(", ")),
         };
     }

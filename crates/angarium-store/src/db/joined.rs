@@ -35,7 +35,10 @@ pub(crate) trait Joinable: Op {
 pub(crate) enum Joined<O: Joinable> {
     /// Each as it comes.
     Apart,
-    Queue { queue: mpsc::Sender<Waiting<O>>, _workers: JoinSet<()> },
+    Queue {
+        queue: mpsc::Sender<Waiting<O>>,
+        _workers: JoinSet<()>,
+    },
 }
 
 /// One unit of work, and who waits for it.
@@ -95,9 +98,11 @@ async fn gather<O: Joinable>(waiting: &Mutex<mpsc::Receiver<Waiting<O>>>) -> Opt
     let mut waiting = waiting.lock().await;
     let Waiting { mut op, reply } = waiting.recv().await?;
     let mut shares = vec![(op.items(), reply)];
-    while op.weight() < BATCH_ROWS
+    let mut rows = op.weight();
+    while rows < BATCH_ROWS
         && let Ok(next) = waiting.try_recv()
     {
+        rows += next.op.weight();
         shares.push((next.op.items(), next.reply));
         op.join(next.op);
     }

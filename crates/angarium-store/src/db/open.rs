@@ -270,7 +270,9 @@ pub(super) fn status(path: &Path) -> Result<DatabaseStatus> {
         schema: None,
         known: MIGRATIONS.len() as i64,
         server_version: rusqlite::version().to_owned(),
-        settings: [("journal_mode", "wal"), ("synchronous", "full")].map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
+        settings: [("journal_mode", "wal"), ("synchronous", "full")]
+            .map(|(n, v)| (n.to_owned(), v.to_owned()))
+            .into(),
         replicas: Vec::new(),
         warnings: Vec::new(),
     };

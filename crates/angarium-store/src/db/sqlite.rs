@@ -300,7 +300,8 @@ fn read(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>, 
             .progress_handler(STEPS_BETWEEN_LOOKS, Some(late))
             .and_then(|()| connection.execute_batch("BEGIN DEFERRED"))
             .map_err(StoreError::from);
-        let answered = snapshot.and_then(|()| job.run(&mut tx::Tx::Sqlite(Tx { connection: &mut connection })));
+        let answered =
+            snapshot.and_then(|()| job.run(&mut tx::Tx::Sqlite(Tx { connection: &mut connection })));
         if !connection.is_autocommit() {
             let _nothing_to_keep = connection.execute_batch("ROLLBACK");
         }

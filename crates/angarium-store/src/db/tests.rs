@@ -82,12 +82,17 @@ async fn c059_looking_and_claiming_never_touch_what_is_done() {
     let (sqlite, _folder) = sqlite().await;
     for (name, statement) in asked_all_day() {
         let plan = sqlite.read(explained("EXPLAIN QUERY PLAN", statement, Dialect::Sqlite)).await.unwrap();
-        let is_of_rows = |step: &&String| ["notifications", " n ", " d "].iter().any(|of| format!("{step} ").contains(of));
+        let is_of_rows =
+            |step: &&String| ["notifications", " n ", " d "].iter().any(|of| format!("{step} ").contains(of));
         let of_rows: Vec<_> = plan.iter().filter(is_of_rows).collect();
         assert!(!of_rows.is_empty(), "{name}: {plan:?}");
         for step in of_rows {
-            let narrow =
-                ["notifications_due", "notifications_leased", "notifications_unaudited", "INTEGER PRIMARY KEY"];
+            let narrow = [
+                "notifications_due",
+                "notifications_leased",
+                "notifications_unaudited",
+                "INTEGER PRIMARY KEY",
+            ];
             assert!(narrow.iter().any(|index| step.contains(index)), "{name}: {step} in {plan:#?}");
         }
     }

@@ -11,14 +11,22 @@ pub(crate) trait Together: Sync {
     type Output: Send;
 
     /// Does it for all of them: an answer for each, in order.
-    fn all(&self, tx: &mut Tx<'_>, items: &[Self::Item]) -> impl Future<Output = Result<Vec<Self::Output>>> + Send;
+    fn all(
+        &self,
+        tx: &mut Tx<'_>,
+        items: &[Self::Item],
+    ) -> impl Future<Output = Result<Vec<Self::Output>>> + Send;
 
     /// The answer for one that the database refused, and nothing of which was written.
     fn refused(&self, item: &Self::Item, error: &StoreError) -> Self::Output;
 }
 
 /// Does it. Fails only when the database can be expected to take none of them.
-pub(crate) async fn together<W: Together>(work: &W, tx: &mut Tx<'_>, items: &[W::Item]) -> Result<Vec<W::Output>> {
+pub(crate) async fn together<W: Together>(
+    work: &W,
+    tx: &mut Tx<'_>,
+    items: &[W::Item],
+) -> Result<Vec<W::Output>> {
     let cause = match attempt(work, tx, items).await? {
         Ok(done) => return Ok(done),
         Err(cause) => cause,
@@ -36,7 +44,11 @@ pub(crate) async fn together<W: Together>(work: &W, tx: &mut Tx<'_>, items: &[W:
     Ok(answers)
 }
 
-async fn attempt<W: Together>(work: &W, tx: &mut Tx<'_>, items: &[W::Item]) -> Result<Result<Vec<W::Output>>> {
+async fn attempt<W: Together>(
+    work: &W,
+    tx: &mut Tx<'_>,
+    items: &[W::Item],
+) -> Result<Result<Vec<W::Output>>> {
     tx.savepoint().await?;
     let done = work.all(tx, items).await;
     match tx.close_savepoint(done).await? {

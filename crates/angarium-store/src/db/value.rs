@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::error::Error;
 
 use angarium_domain::time::Timestamp;
-use rusqlite::types::{ToSqlOutput, ValueRef};
 use bytes::BytesMut;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use uuid::Uuid;
 
 use crate::error::{Result, StoreError};
-
 
 /// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]

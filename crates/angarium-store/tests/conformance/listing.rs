@@ -123,8 +123,8 @@ pub(crate) async fn keys_and_suppressions(db: Database) {
     assert!(db.store.add_key(key("k1", "erp")).await.unwrap());
     assert!(!db.store.add_key(key("k2", "erp")).await.unwrap(), "the name is taken");
     assert_eq!(db.store.find_key("k1").await.unwrap(), Some(key("k1", "erp")));
-    assert!(db.store.revoke_key("k1", at(5)).await.unwrap());
-    assert!(!db.store.revoke_key("k1", at(6)).await.unwrap());
+    assert_eq!(db.store.revoke_key("k1", "admin", at(5)).await, Ok(Revoked::Done));
+    assert_eq!(db.store.revoke_key("k1", "admin", at(6)).await, Ok(Revoked::NotFound));
     assert_eq!(db.store.find_key("k1").await.unwrap().unwrap().revoked_at, Some(at(5)));
     assert!(db.store.replace_key(key("k3", "erp")).await.unwrap());
     assert_eq!(db.store.list_keys().await.unwrap(), [key("k3", "erp")]);

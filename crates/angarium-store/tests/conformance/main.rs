@@ -106,4 +106,5 @@ conformance! {
     nodes::a_job_is_one_nodes_until_its_time_is_over,
     nodes::whoever_lost_a_job_changes_nothing_any_more,
     nodes::what_was_claimed_at_one_moment_is_found,
+    nodes::the_last_key_that_may_administer_stays,
 }

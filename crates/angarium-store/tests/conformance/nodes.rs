@@ -48,7 +48,11 @@ pub(crate) async fn a_job_is_one_nodes_until_its_time_is_over(db: Database) {
     assert_ne!(first, second);
     assert!(!db.store.keep_job(&first, at(99)).await.unwrap());
     db.store.resign(&first).await.unwrap();
-    assert_eq!(db.store.take_job("purge", at(41), at(60)).await.unwrap(), None, "an old term ends no new one");
+    assert_eq!(
+        db.store.take_job("purge", at(41), at(60)).await.unwrap(),
+        None,
+        "an old term ends no new one"
+    );
     db.store.resign(&second).await.unwrap();
     assert!(db.store.take_job("purge", at(41), at(60)).await.unwrap().is_some());
 }
@@ -75,4 +79,30 @@ pub(crate) async fn what_was_claimed_at_one_moment_is_found(db: Database) {
     assert_eq!(found, [(claim.key, claim.generation)]);
     db.store.release_all(found, at(2)).await.unwrap();
     assert_eq!(db.claim_one(at(3)).await.id, note("then").id());
+}
+
+/// Two nodes that each end one of the last two keys that may administer leave one.
+pub(crate) async fn the_last_key_that_may_administer_stays(db: Database) {
+    let key = |id: &str| ApiKey {
+        id: id.into(),
+        name: id.into(),
+        hash: vec![1, 2, 3],
+        scopes: "read admin".into(),
+        created_at: at(0),
+        expires_at: None,
+        revoked_at: None,
+    };
+    let other = db.beside().await;
+    for round in 0..5 {
+        let (one, two) = (format!("one{round}"), format!("two{round}"));
+        assert!(db.store.add_key(key(&one)).await.unwrap() && db.store.add_key(key(&two)).await.unwrap());
+        let ended = futures_util::future::join(
+            db.store.revoke_key(&one, "admin", at(1)),
+            other.as_ref().unwrap_or(&db.store).revoke_key(&two, "admin", at(1)),
+        );
+        let ended: [_; 2] = ended.await.into();
+        // The one that stayed the round before stands in from then on.
+        let stayed = ended.iter().filter(|ended| **ended == Ok(Revoked::LastAdmin)).count();
+        assert_eq!(stayed, usize::from(round == 0), "{ended:?}");
+    }
 }

@@ -23,7 +23,7 @@ Examples:
   angarium notification list --status parked --all -o ids | xargs -r angarium notification retry
   angarium config check
 
-Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 an action matched nothing, 4 the server cannot be reached.";
+Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 an action matched nothing, 4 the server, or the database, cannot be reached.";
 
 /// Angarium, a durable notification server
 #[derive(Debug, Parser)]
@@ -46,7 +46,7 @@ pub struct Globals {
     /// Server to talk to [default: the address in the configuration]
     #[arg(long, global = true, value_name = "URL", env = "ANGARIUM_SERVER", hide_env_values = true, value_parser = server)]
     pub server: Option<Url>,
-    /// File with the API key [default: the variable ANGARIUM_KEY, or the admin key beside the database]
+    /// File with the API key [default: the variable ANGARIUM_KEY, or the admin key that the server left]
     #[arg(long, global = true, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// How results are shown
@@ -92,6 +92,12 @@ pub enum ClientCommand {
     /// Look at channels, test them, and let them send again
     #[command(subcommand, alias = "channels")]
     Channel(ChannelCommand),
+    /// Look at the servers that work on the database together
+    #[command(subcommand, alias = "nodes")]
+    Node(NodeCommand),
+    /// Look at the database itself and prepare it, without a server
+    #[command(subcommand)]
+    Db(DbCommand),
     /// Hand in a mail server's report about a mail that came back
     #[command(after_help = BOUNCE_HELP)]
     Bounce {
@@ -316,6 +322,32 @@ Exit codes: 0 delivered, 1 not delivered, 3 there is no such channel.
 Examples:
   angarium channel test mail mailto:me@example.com
   angarium channel test hooks https://example.com/alarms";
+
+/// What can be done with the servers themselves.
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// List the servers on this database, when each was last seen, and which one leads
+    List,
+}
+
+/// What can be done with the database itself.
+#[derive(Debug, Subcommand)]
+pub enum DbCommand {
+    /// Show where the database is, its schema, and the settings that durability rests on
+    #[command(after_help = STATUS_HELP)]
+    Status,
+    /// Bring the schema up to date, as a start of the server does
+    Migrate,
+}
+
+const STATUS_HELP: &str = "\
+Nothing is changed.
+
+Exit codes: 0 the schema is this program's, 1 it is not (empty, older or newer) or the database is refused, 4 the database
+is not available.
+
+Examples:
+  angarium db status --config angarium.toml || angarium db migrate --config angarium.toml";
 
 const BOUNCE_HELP: &str = "\
 The report (a delivery status notification) is written down with its notification, and an address that will never

@@ -1,6 +1,6 @@
 //! Which server to talk to, and with which key.
 //!
-//! The admin key that a server leaves beside its database is for that server alone: it is sent to the
+//! The admin key that a server leaves on its machine is for that server alone: it is sent to the
 //! address in the configuration and to this machine, never to another host that was named.
 
 use std::io::Read;
@@ -14,8 +14,7 @@ use super::exit::Failure;
 use crate::config::{ClientSettings, Secret, drop_line_end};
 
 /// Where keys are looked for; shown when the server wants one.
-pub(super) const KEY_ADVICE: &str =
-    "give a key with ANGARIUM_KEY or --key-file, or run this as the user of the server beside its database";
+pub(super) const KEY_ADVICE: &str = "give a key with ANGARIUM_KEY or --key-file, or run this as the user of the server with its configuration";
 
 /// The most bytes of a file with a key.
 const KEY_FILE_BYTES: u64 = 64 * 1024;

@@ -20,7 +20,7 @@ pub enum Exit {
     Usage,
     /// 3: what an action was about does not exist.
     NothingMatched,
-    /// 4: no server answered.
+    /// 4: no server answered, or no database.
     Unreachable,
 }
 
@@ -87,6 +87,11 @@ impl Failure {
     /// No answer came (4).
     pub fn unreachable(detail: &str) -> Self {
         Failure::new(Exit::Unreachable, "server_unreachable", "The server cannot be reached", detail)
+    }
+
+    /// The database itself cannot be read or written (4).
+    pub fn no_database(detail: &str) -> Self {
+        Failure::new(Exit::Unreachable, "database_unavailable", "The database is not available", detail)
     }
 
     /// The server answered with a status that is no success: 3 if the problem's code says that there was nothing to

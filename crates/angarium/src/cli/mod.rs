@@ -1,6 +1,7 @@
 //! The command line: `angarium NOUN VERB`, data on stdout, everything else on stderr.
 //!
-//! [`parse`] reads the arguments and [`run_client`] runs what talks to a server or needs none. The commands
+//! [`parse`] reads the arguments and [`run_client`] runs what talks to a server, to the database, or to
+//! neither. The commands
 //! that are the server (`serve`, `demo`, `openapi`) are handed back to whoever called, so that this module
 //! knows nothing of them.
 //!
@@ -14,10 +15,12 @@ mod channels;
 mod check;
 mod client;
 mod connect;
+mod db;
 mod exit;
 mod keys;
 mod kpi;
 mod listing;
+mod nodes;
 mod notifications;
 mod output;
 mod send;
@@ -34,7 +37,10 @@ pub use args::{ClientCommand, Command, Globals, Invocation};
 pub use exit::{Exit, Failure, report};
 pub use output::Format;
 
-use args::{ChannelCommand, ConfigCommand, KeyCommand, NotificationCommand, SuppressionCommand};
+use args::{
+    ChannelCommand, ConfigCommand, DbCommand, KeyCommand, NodeCommand, NotificationCommand,
+    SuppressionCommand,
+};
 use client::Api;
 use output::Out;
 
@@ -125,6 +131,11 @@ fn run(globals: &Globals, command: ClientCommand, out: &mut Out) -> Result<Exit,
             ChannelCommand::List => channels::list(&api()?, out),
             ChannelCommand::Test { channel, address } => channels::test(&api()?, &channel, &address, out),
             ChannelCommand::Reopen { channel } => channels::reopen(&api()?, &channel, out),
+        },
+        ClientCommand::Node(NodeCommand::List) => nodes::list(&api()?, out),
+        ClientCommand::Db(command) => match command {
+            DbCommand::Status => db::status(globals.config.as_deref(), out),
+            DbCommand::Migrate => db::migrate(globals.config.as_deref(), out),
         },
         ClientCommand::Bounce { file } => bounce::run(globals, file.as_deref(), out),
         ClientCommand::Config(ConfigCommand::Check) => check::run(globals.config.as_deref(), out),

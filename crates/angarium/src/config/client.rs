@@ -11,7 +11,7 @@ use angarium_domain::text::ChannelName;
 
 use super::reader::Section;
 use super::settings::{self, Server};
-use super::{Problem, Source, read_text, with_file};
+use super::{Problem, Source, database, read_text, with_file};
 
 /// Where the server is, and by what names its channels go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +51,16 @@ impl Default for ClientSettings {
 }
 
 fn read(root: &Section<'_, '_>, folder: &Path) -> ClientSettings {
-    let mut server = settings::default_server(folder);
-    if let Some(section) = root.section("server") {
-        (server.listen, server.database) = settings::place(&section, &server);
-    }
+    let default = ClientSettings::of(&settings::default_server(folder));
+    let server = root.section("server");
+    let listen = server.as_ref().and_then(settings::address);
+    let database = server.as_ref().and_then(|section| section.field("database"));
+    let admin_key_file = database.and_then(|field| database::admin_key_file_of(&field));
     let ca_file = root.section("security").and_then(|section| section.field("ca_file")?.text());
     let channels = root.section("channels");
     ClientSettings {
+        listen: listen.unwrap_or(default.listen),
+        admin_key_file: admin_key_file.unwrap_or(default.admin_key_file),
         ca_file: ca_file.map(|file| folder.join(file)),
         channels: channels
             .iter()
@@ -71,7 +74,6 @@ fn read(root: &Section<'_, '_>, folder: &Path) -> ClientSettings {
                 enabled.then_some((ChannelName::parse(name).ok()?, kind))
             })
             .collect(),
-        ..ClientSettings::of(&server)
     }
 }
 
@@ -125,9 +127,28 @@ kind = "pigeon"
         assert_eq!(parse(text), Ok(expected));
     }
 
+    /// Where the admin key stands is told without what the server alone knows.
+    #[test]
+    fn the_key_of_a_server_on_postgresql() {
+        for database in [
+            "postgres://angarium:${env:DB_PASSWORD}@db/angarium",
+            "postgresql://db/angarium?sslmode=whatever",
+            "${env:DATABASE_URL}",
+            "${file:database.url}",
+        ] {
+            let settings = parse(&format!("[server]\ndatabase = \"{database}\"")).unwrap();
+            assert_eq!(settings.admin_key_file, Path::new("/etc/angarium/angarium.admin-key"), "{database}");
+        }
+    }
+
     #[test]
     fn what_a_client_needs_must_be_right() {
-        for text in ["[server]\nlisten = \"here\"", "[server]\ndatabase = \"a.db\"", "[server"] {
+        for text in [
+            "[server]\nlisten = \"here\"",
+            "[server]\ndatabase = \"a.db\"",
+            "[server]\ndatabase = \"sqlite:${env:DIR}/a.db\"",
+            "[server",
+        ] {
             assert_eq!(parse(text).unwrap_err().len(), 1, "{text}");
         }
     }

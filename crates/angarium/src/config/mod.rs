@@ -9,6 +9,7 @@
 
 mod channels;
 mod client;
+mod database;
 mod email;
 mod lists;
 mod reader;
@@ -28,6 +29,7 @@ use std::string::FromUtf8Error;
 
 use angarium_domain::limits::Limits;
 use angarium_domain::text::{ChannelName, ListName};
+use angarium_store::Database;
 use toml::de::DeTable;
 
 pub use channels::{Channel, Setting, Topology, Transport, Webhook};
@@ -117,6 +119,11 @@ impl Config {
         Ok(found.map(|(loaded, file)| Loaded { file: Some(file), ..loaded }).unwrap_or_default())
     }
 
+    /// Reads of the same file which database it names, and nothing else. Fails with every problem in that.
+    pub fn load_database(path: Option<&Path>) -> Result<Database, Vec<Problem>> {
+        database::load(path)
+    }
+
     /// Reads a configuration text. Fails with every problem found, in the order of the file.
     pub fn parse(text: &str, source: &Source<'_>) -> Result<Loaded, Vec<Problem>> {
         let (config, warnings) = read_text(text, source, |root| read_document(root, source.folder))?;
@@ -188,7 +195,7 @@ fn read_document(root: Section<'_, '_>, folder: &Path) -> Config {
         security,
         channels,
     };
-    settings::check_lease(&root, &config.outbox, &config.channels);
+    settings::check_lease(&root, &config);
     for table in ["feeds", "templates", "subscriptions", "bindings"] {
         root.unsupported(table, "is not supported by this build");
     }

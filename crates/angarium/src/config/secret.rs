@@ -40,18 +40,20 @@ pub(super) struct Expanded {
 
 /// Puts in place of each reference what it stands for. Every reference that fails has its own message.
 pub(super) fn expand(text: &str, source: &Source<'_>) -> Result<Expanded, Vec<String>> {
-    expand_with(text, source, 0, Lines::One)
+    expand_with(text, source, |_| false, Lines::One)
 }
 
 /// The same for what may have several lines, such as a key in PEM.
 pub(super) fn expand_lines(text: &str, source: &Source<'_>) -> Result<Expanded, Vec<String>> {
-    expand_with(text, source, 0, Lines::Several)
+    expand_with(text, source, |_| false, Lines::Several)
 }
 
-/// The same for a URL: what a reference before the `@` stands for is a user name or password as it is, so it
-/// is percent-encoded on the way in.
+/// The same for a URL: what a reference before the `@` or among the parameters stands for is a user name or password
+/// as it is, so it is percent-encoded on the way in.
 pub(super) fn expand_url(text: &str, source: &Source<'_>) -> Result<Expanded, Vec<String>> {
-    expand_with(text, source, text.rfind('@').unwrap_or(0), Lines::One)
+    let (user, rest) = text.rsplit_once('@').unwrap_or(("", text));
+    let parameters = text.len() - rest.split_once('?').map_or(0, |(_, parameters)| parameters.len());
+    expand_with(text, source, |start| start < user.len() || start >= parameters, Lines::One)
 }
 
 /// How many lines a reference may stand for.
@@ -64,7 +66,7 @@ enum Lines {
 fn expand_with(
     text: &str,
     source: &Source<'_>,
-    encoded_before: usize,
+    is_encoded: impl Fn(usize) -> bool,
     lines: Lines,
 ) -> Result<Expanded, Vec<String>> {
     let mut value = String::with_capacity(text.len());
@@ -78,7 +80,7 @@ fn expand_with(
             return Err(faults);
         };
         match resolve(reference, source, lines) {
-            Ok(found) if start < encoded_before => {
+            Ok(found) if is_encoded(start) => {
                 value.extend(utf8_percent_encode(&found, NON_ALPHANUMERIC));
             }
             Ok(found) => value.push_str(&found),
@@ -172,6 +174,9 @@ mod tests {
         with_source(|source| {
             let url = expand_url("smtps://noc:${env:TOKEN}@${file:secret}", source).unwrap();
             assert_eq!(url.value, "smtps://noc:pa%23s%2Fs@t0p");
+            let url = expand_url("postgres://${file:secret}/a?user=b&password=${env:TOKEN}", source).unwrap();
+            assert_eq!(url.value, "postgres://t0p/a?user=b&password=pa%23s%2Fs");
+            assert_eq!(expand_url("${env:TOKEN}", source).unwrap().value, "pa#s/s");
         });
     }
 

@@ -1,23 +1,31 @@
 //! The tables `server`, `outbox`, `limits` and `security`.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::limits::Limits;
-use angarium_domain::text::ChannelName;
 use angarium_egress::{BadRoot, Client, Guard, Options, roots_from_pem};
+use angarium_store::Database;
 use ipnet::IpNet;
 
-use super::channels::Channel;
 use super::reader::{Field, Section};
 use super::units::write_duration;
+use super::{Config, database};
 
 /// How much longer than any delivery a lease must be, so that a delivery that uses all of its time is
 /// settled before another node may claim the row.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
+
+/// The database where nothing else is said.
+const DATABASE_FILE: &str = "angarium.db";
+
+/// The most characters of a node's name.
+const NODE_CHARS: usize = 64;
+
+/// The shortest lease on a database that other nodes work on as well: shorter ones end while they are renewed.
+const SHORTEST_SHARED_LEASE: Duration = Duration::from_secs(2);
 
 /// The nesting at which the JSON parser itself gives up, less one.
 const DEEPEST_JSON: usize = 126;
@@ -27,8 +35,12 @@ const DEEPEST_JSON: usize = 126;
 pub struct Server {
     /// The address to accept connections on.
     pub listen: SocketAddr,
-    /// The SQLite database file.
-    pub database: PathBuf,
+    /// What it stores in.
+    pub database: Database,
+    /// The folder of the configuration file. What belongs to this server alone stands there if the database is no file.
+    pub folder: PathBuf,
+    /// By what name attempts and other nodes know this server; the machine's if none is given.
+    pub node: Option<String>,
     /// How long a soft stop waits for deliveries that are under way.
     pub shutdown_grace: Duration,
     /// How long a client may take to send the head of a request.
@@ -38,11 +50,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// The file in which the first start leaves the admin key: the database's name with `.admin-key` after it.
+    /// The file in which the first start leaves the admin key: a SQLite file's name with `.admin-key` after it, or
+    /// `angarium.admin-key` in the configuration's folder.
     pub fn admin_key_file(&self) -> PathBuf {
-        let mut name = self.database.as_os_str().to_owned();
-        name.push(".admin-key");
-        name.into()
+        database::admin_key_file(&self.database, &self.folder)
     }
 }
 
@@ -50,7 +61,9 @@ impl Default for Server {
     fn default() -> Self {
         Server {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7180),
-            database: PathBuf::from("angarium.db"),
+            database: Database::Sqlite(PathBuf::from(DATABASE_FILE)),
+            folder: PathBuf::new(),
+            node: None,
             shutdown_grace: Duration::from_secs(30),
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
@@ -71,6 +84,8 @@ pub struct Outbox {
     pub stuck_after: Duration,
     /// How long terminal rows are kept.
     pub retention: Duration,
+    /// Whether PostgreSQL is only asked at intervals, never listened to.
+    pub poll_only: bool,
 }
 
 impl Default for Outbox {
@@ -81,6 +96,7 @@ impl Default for Outbox {
             lease: Duration::from_secs(60),
             stuck_after: Duration::from_secs(600),
             retention: Duration::from_secs(365 * 86_400),
+            poll_only: false,
         }
     }
 }
@@ -105,16 +121,18 @@ impl Security {
 
 /// The settings where the table says nothing. The database stands beside the file.
 pub(super) fn default_server(folder: &Path) -> Server {
-    let default = Server::default();
-    Server { database: folder.join(&default.database), ..default }
+    let database = Database::Sqlite(folder.join(DATABASE_FILE));
+    Server { database, folder: folder.to_owned(), ..Server::default() }
 }
 
 pub(super) fn server(section: Section<'_, '_>, default: Server) -> Server {
     let duration = |key, default| section.field(key).and_then(|f| f.duration()).unwrap_or(default);
-    let (listen, database) = place(&section, &default);
+    let database = section.field("database").and_then(|f| database::read(&f));
     let server = Server {
-        listen,
-        database,
+        listen: address(&section).unwrap_or(default.listen),
+        database: database.unwrap_or(default.database),
+        folder: default.folder,
+        node: section.field("node").and_then(|f| node(&f)),
         shutdown_grace: duration("shutdown_grace", default.shutdown_grace),
         header_timeout: duration("header_timeout", default.header_timeout),
         body_timeout: duration("body_timeout", default.body_timeout),
@@ -123,11 +141,20 @@ pub(super) fn server(section: Section<'_, '_>, default: Server) -> Server {
     server
 }
 
-/// Where the server listens, and its database.
-pub(super) fn place(section: &Section<'_, '_>, default: &Server) -> (SocketAddr, PathBuf) {
-    let listen = section.field("listen").and_then(|f| listen(&f)).unwrap_or(default.listen);
-    let database = section.field("database").and_then(|f| database(&f));
-    (listen, database.unwrap_or_else(|| default.database.clone()))
+/// The address that the server listens on, if the table says one.
+pub(super) fn address(section: &Section<'_, '_>) -> Option<SocketAddr> {
+    section.field("listen").and_then(|f| listen(&f))
+}
+
+fn node(field: &Field<'_, '_>) -> Option<String> {
+    field.parse(|text| {
+        let visible = text.bytes().all(|b| b.is_ascii_graphic());
+        if visible && (1..=NODE_CHARS).contains(&text.len()) {
+            Ok(text.to_owned())
+        } else {
+            Err(format!("must have 1 to {NODE_CHARS} visible ASCII characters and no white space"))
+        }
+    })
 }
 
 fn listen(field: &Field<'_, '_>) -> Option<SocketAddr> {
@@ -140,22 +167,6 @@ fn listen(field: &Field<'_, '_>) -> Option<SocketAddr> {
     Some(address)
 }
 
-fn database(field: &Field<'_, '_>) -> Option<PathBuf> {
-    let path = field.parse(|text| {
-        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return Err("asks for PostgreSQL, and this build stores in SQLite alone: write \"sqlite:PATH\"");
-        }
-        let path = text.strip_prefix("sqlite:").ok_or("must be \"sqlite:PATH\"")?;
-        let path = path.strip_prefix("//").unwrap_or(path);
-        match path {
-            "" => Err("names no file after \"sqlite:\""),
-            ":memory:" => Err("must be a file: what is only in memory is lost with the process"),
-            _ => Ok(PathBuf::from(path)),
-        }
-    })?;
-    Some(field.source().folder.join(path))
-}
-
 pub(super) fn outbox(section: Section<'_, '_>) -> Outbox {
     let default = Outbox::default();
     let duration = |key, default| section.field(key).and_then(|f| f.duration()).unwrap_or(default);
@@ -166,6 +177,7 @@ pub(super) fn outbox(section: Section<'_, '_>) -> Outbox {
         lease: duration("lease", default.lease),
         stuck_after: duration("stuck_after", default.stuck_after),
         retention: duration("retention", default.retention),
+        poll_only: section.field("poll_only").and_then(|f| f.flag()).unwrap_or(default.poll_only),
     };
     section.unsupported("purge_at", "is not supported by this build");
     section.finish();
@@ -174,22 +186,24 @@ pub(super) fn outbox(section: Section<'_, '_>) -> Outbox {
 
 /// A lease that ends while its delivery may still be under way would let the message go out twice. Handing over a
 /// mail may take longer than any lease should; its lease is renewed meanwhile, and that is all that guards it.
-pub(super) fn check_lease(
-    root: &Section<'_, '_>,
-    outbox: &Outbox,
-    channels: &BTreeMap<ChannelName, Channel>,
-) {
-    for (name, channel) in channels {
+pub(super) fn check_lease(root: &Section<'_, '_>, config: &Config) {
+    let lease = config.outbox.lease;
+    if matches!(config.server.database, Database::Postgres(_)) && lease < SHORTEST_SHARED_LEASE {
+        let shortest = write_duration(SHORTEST_SHARED_LEASE);
+        let message = format!("`outbox.lease` must be at least {shortest} on PostgreSQL");
+        root.problem_at(&[&["outbox", "lease"]], message);
+    }
+    for (name, channel) in &config.channels {
         let timeout = channel.settings.timeout;
         if !channel.settings.enabled
             || channel.settings.kind == ChannelKind::Email
-            || outbox.lease >= timeout.saturating_add(LEASE_MARGIN)
+            || lease >= timeout.saturating_add(LEASE_MARGIN)
         {
             continue;
         }
         let message = format!(
             "`outbox.lease` ({}) must be at least {} longer than `channels.{name}.timeout` ({})",
-            write_duration(outbox.lease),
+            write_duration(lease),
             write_duration(LEASE_MARGIN),
             write_duration(timeout),
         );

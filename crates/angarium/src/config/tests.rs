@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use angarium_domain::channel::{ChannelKind, OnAmbiguous, OnSuspended};
 use angarium_domain::retry::RetryPolicy;
+use angarium_store::PostgresUrl;
 
 use super::*;
 
+mod database;
 mod mail;
 
 fn parse_as(text: &str, readable_by_others: bool) -> Result<Loaded, Vec<Problem>> {
     let env = |name: &str| match name {
         "SECRET" => Some(SECRET.to_owned()),
         "SMTP_PASSWORD" => Some("pa#s/s".to_owned()),
+        "DATABASE_URL" => Some(DATABASE_URL.to_owned()),
         _ => None,
     };
     let read = |path: &Path| match path.to_str() {
@@ -33,6 +36,8 @@ fn parse_as(text: &str, readable_by_others: bool) -> Result<Loaded, Vec<Problem>
     };
     Config::parse(text, &source)
 }
+
+const DATABASE_URL: &str = "postgres://ang:pa%23s@db.example.com/notes";
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -83,10 +88,11 @@ fn channel<'c>(config: &'c Config, name: &str) -> &'c Channel {
 #[test]
 fn nothing_said_means_the_defaults() {
     let config = config("");
-    assert_eq!(config.server.database, Path::new("/etc/angarium/angarium.db"));
-    let server = Server { database: "angarium.db".into(), ..config.server.clone() };
-    assert_eq!(Config { server, ..config }, Config::default());
+    assert_eq!(config.server.database, Database::Sqlite("/etc/angarium/angarium.db".into()));
     let default = Config::default();
+    let (folder, database) = (PathBuf::new(), Database::Sqlite("angarium.db".into()));
+    let server = Server { database, folder, ..config.server.clone() };
+    assert_eq!(Config { server, ..config }, default);
     assert_eq!(default.server.listen.to_string(), "127.0.0.1:7180");
     assert_eq!(default.outbox.max_parallel_deliveries, 256);
     assert_eq!(default.outbox.retention, Duration::from_secs(365 * 86_400));
@@ -96,6 +102,7 @@ const COMPLETE: &str = r#"
 [server]
 listen = "[::1]:0"
 database = "sqlite:data/outbox.db"
+node = "central-1"
 shutdown_grace = "5s"
 header_timeout = "2s"
 body_timeout = "3s"
@@ -106,6 +113,7 @@ max_parallel_deliveries = 1
 lease = "2m"
 stuck_after = "1h"
 retention = "30d"
+poll_only = true
 
 [limits]
 subject_chars = 100
@@ -142,13 +150,15 @@ ca_file = "ca.pem"
 fn everything_can_be_said() {
     let config = config(COMPLETE);
     assert_eq!(config.server.listen.to_string(), "[::1]:0");
-    assert_eq!(config.server.database, Path::new("/etc/angarium/data/outbox.db"));
+    assert_eq!(config.server.database, Database::Sqlite("/etc/angarium/data/outbox.db".into()));
+    assert_eq!(config.server.node.as_deref(), Some("central-1"));
     let outbox = Outbox {
         dispatch_interval: Duration::from_millis(250),
         max_parallel_deliveries: 1,
         lease: Duration::from_secs(120),
         stuck_after: Duration::from_secs(3600),
         retention: Duration::from_secs(30 * 86_400),
+        poll_only: true,
     };
     assert_eq!(config.server.admin_key_file(), Path::new("/etc/angarium/data/outbox.db.admin-key"));
     assert_eq!(config.outbox, outbox);
@@ -301,15 +311,17 @@ fn problems_of_each_setting() {
     each_has_one_problem(&[
         ("[server]\nlisten = \"localhost:7180\"", 2, "is not an address and port"),
         ("[server]\nlisten = 7180", 2, "must be a string, not an integer"),
-        ("[server]\ndatabase = \"postgres://u:p@h/db\"", 2, "stores in SQLite alone"),
-        ("[server]\ndatabase = \"angarium.db\"", 2, "must be \"sqlite:PATH\""),
+        ("[server]\ndatabase = \"angarium.db\"", 2, "must be \"sqlite:PATH\" or \"postgres://"),
         ("[server]\ndatabase = \"sqlite::memory:\"", 2, "must be a file"),
         ("[server]\ndatabase = \"sqlite:\"", 2, "names no file"),
+        ("[server]\nnode = \"\"", 2, "1 to 64 visible ASCII characters"),
+        ("[server]\nnode = \"central 1\"", 2, "no white space"),
         ("[server]\nbody_timeout = \"30\"", 2, "needs a unit"),
         ("[outbox]\nlease = 60", 2, "needs a unit"),
         ("[outbox]\nstuck_after = \"0s\"", 2, "must be more than nothing"),
         ("[outbox]\nretention = true", 2, "is not a duration"),
         ("[outbox]\nmax_parallel_deliveries = 0", 2, "between 1 and 65536"),
+        ("[outbox]\npoll_only = 1", 2, "must be true or false"),
         ("[outbox]\npurge_at = \"03:00\"", 2, "not supported by this build"),
         ("[outbox]\nleese = \"60s\"", 2, "unknown key `leese` in `outbox`; did you mean `lease`?"),
         ("[limits]\nbody_bytes = \"10GB\"", 2, "is not a size"),

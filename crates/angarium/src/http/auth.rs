@@ -2,9 +2,9 @@
 //! hash of the part that is.
 //!
 //! Every key that does not fit (unknown, wrong, ended, revoked) gets the same answer after the same work.
-//! Keys that fit are remembered, so that a busy producer does not read the database for each request; a
-//! revocation forgets at once. Deliberately absent: sessions, passwords, and keys anywhere but in the
-//! `Authorization` header.
+//! Keys that fit are remembered for a moment ([`STANDS`]), so that a busy producer does not read the database for each
+//! request. A revocation forgets at once; one through another node is found when that moment is over. Deliberately
+//! absent: sessions, passwords, and keys anywhere but in the `Authorization` header.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use angarium_domain::chance::Chance;
 use angarium_domain::text::{Actor, KeyName};
 use angarium_domain::time::Timestamp;
-use angarium_store::{ApiKey, Store};
+use angarium_store::ApiKey;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, header};
@@ -33,6 +33,10 @@ use super::{App, Shared};
 
 /// Keys that are remembered; beyond this all are looked up again.
 const REMEMBERED: usize = 1024;
+
+/// How long a key that fitted is good without another look, and so for how long one is that was revoked through another
+/// node.
+const STANDS: Duration = Duration::from_secs(5);
 
 /// Characters of a key's id: five bits each.
 const ID_CHARS: usize = 12;
@@ -181,15 +185,13 @@ fn sha256(parts: &[&str]) -> [u8; 32] {
 pub struct Keys {
     remembered: Mutex<Remembered>,
     refusals: Mutex<Refusals>,
-    /// Held while keys are changed, so that what was checked before still holds.
-    pub(super) changing: tokio::sync::Mutex<()>,
 }
 
-/// By the hash of the whole key. `forgotten` counts revocations: a lookup that began before one must not be
-/// remembered after it.
+/// By the hash of the whole key, each with the monotonic time of the look at it. `forgotten` counts revocations: a
+/// lookup that began before one must not be remembered after it.
 #[derive(Default)]
 struct Remembered {
-    callers: HashMap<[u8; 32], Caller>,
+    callers: HashMap<[u8; 32], (Caller, Duration)>,
     forgotten: u64,
 }
 
@@ -220,15 +222,17 @@ impl Keys {
     pub(super) fn forget(&self, id: &str) {
         let mut remembered = self.lock();
         remembered.forgotten += 1;
-        remembered.callers.retain(|_, caller| caller.id != id);
+        remembered.callers.retain(|_, (caller, _)| caller.id != id);
     }
 
-    fn recall(&self, whole: &[u8; 32]) -> (Option<Caller>, u64) {
+    /// Whoever this key was found to belong to, if that was less than [`STANDS`] ago. `now` is monotonic.
+    fn recall(&self, whole: &[u8; 32], now: Duration) -> (Option<Caller>, u64) {
         let remembered = self.lock();
-        (remembered.callers.get(whole).cloned(), remembered.forgotten)
+        let found = remembered.callers.get(whole).filter(|(_, looked_at)| now < *looked_at + STANDS);
+        (found.map(|(caller, _)| caller.clone()), remembered.forgotten)
     }
 
-    fn remember(&self, whole: [u8; 32], caller: &Caller, since: u64) {
+    fn remember(&self, whole: [u8; 32], caller: &Caller, looked_at: Duration, since: u64) {
         let mut remembered = self.lock();
         if remembered.forgotten != since {
             return;
@@ -236,7 +240,7 @@ impl Keys {
         if remembered.callers.len() >= REMEMBERED {
             remembered.callers.clear();
         }
-        remembered.callers.insert(whole, caller.clone());
+        remembered.callers.insert(whole, (caller.clone(), looked_at));
     }
 
     fn lock(&self) -> MutexGuard<'_, Remembered> {
@@ -298,7 +302,7 @@ pub(super) struct Peer(pub(super) SocketAddr);
 
 async fn authorise(app: &App, headers: &HeaderMap, scope: Scope, asked: &Asked) -> Result<Caller, Problem> {
     let verified = match bearer(headers) {
-        Ok(token) => verify(&app.store, &app.keys, token, asked).await,
+        Ok(token) => verify(app, token, asked).await,
         Err(problem) => Err(problem),
     };
     let caller = verified.inspect_err(|problem| note_refusal(app, problem))?;
@@ -334,25 +338,26 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     }
 }
 
-async fn verify(store: &Store, keys: &Keys, text: &str, asked: &Asked) -> Result<Caller, Problem> {
+async fn verify(app: &App, text: &str, asked: &Asked) -> Result<Caller, Problem> {
     if text.len() > TOKEN_BYTES {
         return Err(Problem::plain(Code::AuthInvalid));
     }
     let whole = sha256(&[text]);
     let live = |expires_at: Option<Timestamp>| expires_at.is_none_or(|end| asked.now < end);
-    let (remembered, since) = keys.recall(&whole);
+    let looked_at = app.clock.monotonic();
+    let (remembered, since) = app.keys.recall(&whole, looked_at);
     if let Some(caller) = remembered.filter(|caller| live(caller.expires_at)) {
         return Ok(caller);
     }
     let token = Token::read(text);
-    let found = store.find_key(&token.id).await?;
+    let found = app.store.find_key(&token.id).await?;
     let nobody = [0; 32];
     let stored = found.as_ref().map_or(&nobody[..], |key| key.hash.as_slice());
     let fits = bool::from(stored.ct_eq(&token.hash));
     let good = found.filter(|key| fits && key.revoked_at.is_none() && live(key.expires_at));
     match good.and_then(Caller::of) {
         Some(caller) => {
-            keys.remember(whole, &caller, since);
+            app.keys.remember(whole, &caller, looked_at, since);
             Ok(caller)
         }
         None => {

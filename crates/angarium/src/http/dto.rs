@@ -453,6 +453,29 @@ pub struct BouncesRecorded {
     pub suppressed: usize,
 }
 
+/// A server that works on the database.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    /// Its number, another one after each start.
+    pub instance: i64,
+    /// By what name attempts know it.
+    pub name: String,
+    /// The version of its program.
+    pub version: String,
+    /// The address that it listens on.
+    pub address: String,
+    /// When it started.
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    /// When it last gave a sign of life.
+    #[schema(value_type = String, format = DateTime)]
+    pub seen_at: Timestamp,
+    /// Whether that was too long ago: what it held goes to others when its leases end.
+    pub lost: bool,
+    /// Whether it does what only one of them must do.
+    pub leads: bool,
+}
+
 /// How the server is.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HealthAnswer {

@@ -2,12 +2,12 @@
 
 use angarium_domain::text::KeyName;
 use angarium_domain::time::Timestamp;
-use angarium_store::ApiKey;
+use angarium_store::{ApiKey, Revoked};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 
-use super::auth::{Scope, Token, read_scopes};
+use super::auth::{Scope, Token};
 use super::dto::{Key, MadeKey, Page};
 use super::exchange::{Asked, PathKey};
 use super::fields::Fields;
@@ -109,23 +109,11 @@ pub(super) async fn revoke(
     Extension(asked): Extension<Asked>,
     PathKey(id): PathKey,
 ) -> Result<StatusCode, Problem> {
-    let _one_at_a_time = app.keys.changing.lock().await;
-    let live_admin = |key: &ApiKey| {
-        key.revoked_at.is_none()
-            && key.expires_at.is_none_or(|end| asked.now < end)
-            && read_scopes(&key.scopes).contains(&Scope::Admin)
-    };
-    let admins: Vec<ApiKey> = app.store.list_keys().await?.into_iter().filter(live_admin).collect();
-    // A key without an end needs another such key to stand in for it.
-    let stands_in = |gone: &ApiKey, key: &ApiKey| {
-        key.id != gone.id && (key.expires_at.is_none() || gone.expires_at.is_some())
-    };
-    if let Some(gone) = admins.iter().find(|key| key.id == id)
-        && !admins.iter().any(|key| stands_in(gone, key))
-    {
-        return Err(Problem::plain(Code::LastAdmin));
-    }
-    let revoked = app.store.revoke_key(&id, asked.now).await?;
+    let revoked = app.store.revoke_key(&id, Scope::Admin.as_str(), asked.now).await?;
     app.keys.forget(&id);
-    if revoked { Ok(StatusCode::NO_CONTENT) } else { Err(Problem::plain(Code::KeyNotFound)) }
+    match revoked {
+        Revoked::Done => Ok(StatusCode::NO_CONTENT),
+        Revoked::NotFound => Err(Problem::plain(Code::KeyNotFound)),
+        Revoked::LastAdmin => Err(Problem::plain(Code::LastAdmin)),
+    }
 }

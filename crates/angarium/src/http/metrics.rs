@@ -1,6 +1,7 @@
 //! Figures for a monitoring system, in the OpenMetrics text format.
 //!
-//! Counters are kept here as things happen; gauges are read from the store at each scrape. Labels have few
+//! Counters are kept here as things happen, and are this node's own; gauges are read from the store at each scrape, and
+//! so are the same at every node: to be looked at, not added up. Labels have few
 //! values, all of them ours: nothing that a sender chooses becomes a label.
 
 use std::sync::Arc;

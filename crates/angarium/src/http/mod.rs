@@ -3,8 +3,8 @@
 //! [`routes`] is the one table of what there is; the router and the OpenAPI document are both built from it.
 //! Around every exchange stands [`exchange`], before the protected routes [`auth`]. [`ingest`] parses into
 //! domain types, so that nothing behind it checks again; [`query`] and [`actions`] ask the store and show what
-//! it says through [`views`]. [`channels`] lets an operator test a way out, and [`bounces`] takes in what came
-//! back by mail. Whatever fails is a [`problem`].
+//! it says through [`views`]. [`channels`] lets an operator test a way out, [`bounces`] takes in what came back
+//! by mail, and [`nodes`] tells of the servers that share the database. Whatever fails is a [`problem`].
 //!
 //! Deliberately absent: TLS (a proxy's work, or another listener's), compression, HTTP/2, and any state
 //! between requests but the keys that fitted lately.
@@ -23,6 +23,7 @@ mod health;
 mod ingest;
 mod keys;
 mod metrics;
+mod nodes;
 mod openapi;
 mod problem;
 mod query;

@@ -216,6 +216,7 @@ fn components() -> Components {
         given::<dto::Turn>(),
         given::<dto::ChannelReopened>(),
         given::<dto::BouncesRecorded>(),
+        given::<dto::Node>(),
         given::<dto::HealthAnswer>(),
         taken::<dto::ProblemBody>(),
         taken::<dto::FieldError>(),

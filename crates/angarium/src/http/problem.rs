@@ -83,6 +83,7 @@ codes! {
     Overloaded = 503 "overloaded" "More work waits than the server may hold. Nothing was stored.",
     StorageUnavailable = 503 "storage_unavailable" "The database is not available.",
     QueryTimeout = 503 "query_timeout" "The question took too long to answer.",
+    OutcomeUnknown = 503 "outcome_unknown" "The database did not say whether it stored this. Ask again with the same id.",
     TestsBusy = 503 "tests_busy" "As many channels are being tested as may be at once.",
     NotReady = 503 "not_ready" "The server is not ready.",
 }
@@ -201,10 +202,12 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let code = match &error {
             StoreError::Full => Code::StorageFull,
-            StoreError::Overloaded => Code::Overloaded,
+            StoreError::Overloaded | StoreError::Contended(_) => Code::Overloaded,
             StoreError::QueryTimeout => Code::QueryTimeout,
+            StoreError::OutcomeUnknown => Code::OutcomeUnknown,
             StoreError::Unavailable(_)
             | StoreError::Disk(_)
+            | StoreError::Refused(_)
             | StoreError::Locked(_)
             | StoreError::NotOurs(_)
             | StoreError::NewerSchema { .. } => Code::StorageUnavailable,

@@ -10,7 +10,7 @@ use axum::{Extension, Router};
 use super::auth::{self, Scope};
 use super::problem::Code;
 use super::{
-    Shared, actions, body, bounces, channels, exchange, health, ingest, keys, metrics, openapi, query,
+    Shared, actions, body, bounces, channels, exchange, health, ingest, keys, metrics, nodes, openapi, query,
 };
 
 /// The methods there are.
@@ -142,6 +142,9 @@ impl Route {
         let mut codes = BTreeSet::from(EVERYWHERE);
         if self.access != Access::Open {
             codes.extend(WITH_KEY);
+        }
+        if self.verb != Verb::Get {
+            codes.insert(Code::OutcomeUnknown);
         }
         if matches!(self.access, Access::Key(_)) {
             codes.insert(Code::InvalidRequest);
@@ -351,8 +354,16 @@ fn channels_and_bounces() -> Vec<Route> {
 }
 
 fn administration() -> Vec<Route> {
-    use Scope::Admin;
+    use Scope::{Admin, Read};
     vec![
+        Route::new(
+            Verb::Get,
+            "/v1/nodes",
+            Access::Key(Read),
+            "List the servers that work on the database together",
+            || get(nodes::list),
+        )
+        .answers(Answer::Page("Node")),
         Route::new(Verb::Post, "/v1/keys", Access::Key(Admin), "Make a key", || post(keys::make))
             .takes("NewKey", true)
             .answers(Answer::One(201, "MadeKey"))
@@ -365,9 +376,13 @@ fn administration() -> Vec<Route> {
             || get(keys::list),
         )
         .answers(Answer::Page("Key")),
-        Route::new(Verb::Delete, "/v1/keys/{id}", Access::Key(Admin), "Revoke a key, at once", || {
-            delete(keys::revoke)
-        })
+        Route::new(
+            Verb::Delete,
+            "/v1/keys/{id}",
+            Access::Key(Admin),
+            "Revoke a key: at once on the server that is asked, within 5 s on every other one",
+            || delete(keys::revoke),
+        )
         .refuses(&[Code::KeyNotFound, Code::LastAdmin]),
     ]
 }

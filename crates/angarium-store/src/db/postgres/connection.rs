@@ -56,14 +56,16 @@ impl Connection {
             None => connect(&config, NoTls, &warned, on_hint).await?,
             Some(tls) => connect(&config, tls::connector(tls)?, &warned, on_hint).await?,
         };
-        let mut connection = Connection { client, prepared: HashMap::new(), warned, driver, weak_default: None };
+        let mut connection =
+            Connection { client, prepared: HashMap::new(), warned, driver, weak_default: None };
         connection.check(limit).await?;
         Ok(connection)
     }
 
     /// Reads back what was asked for: a pooler may have kept it to itself.
     async fn check(&mut self, limit: Duration) -> Result<()> {
-        const SET: &str = "SELECT current_setting('search_path'), setting, current_setting('synchronous_commit')
+        const SET: &str =
+            "SELECT current_setting('search_path'), setting, current_setting('synchronous_commit')
             FROM pg_settings WHERE name = 'statement_timeout'";
         let rows = self.client.query(SET, &[]).await?;
         let row = rows.first().ok_or_else(|| StoreError::Unavailable("no settings can be read".into()))?;

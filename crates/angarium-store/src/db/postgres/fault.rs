@@ -17,7 +17,9 @@ impl From<tokio_postgres::Error> for StoreError {
 /// A value that does not fit its parameter or its column: nothing that another connection would do better.
 fn is_ours(error: &tokio_postgres::Error) -> bool {
     let text = error.to_string();
-    ["error serializing", "error deserializing", "expected", "invalid column"].iter().any(|sign| text.starts_with(sign))
+    ["error serializing", "error deserializing", "expected", "invalid column"]
+        .iter()
+        .any(|sign| text.starts_with(sign))
 }
 
 /// The driver's text alone says little: `db error`, `error connecting to server`.
@@ -32,14 +34,16 @@ fn told_by_server(error: &DbError) -> StoreError {
     let detail = format!("{} ({})", error.message(), error.code().code());
     match error.code() {
         // Whoever comes again gets through: the whole transaction was undone.
-        &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED | &SqlState::LOCK_NOT_AVAILABLE => {
-            StoreError::Contended(detail)
-        }
+        &SqlState::T_R_SERIALIZATION_FAILURE
+        | &SqlState::T_R_DEADLOCK_DETECTED
+        | &SqlState::LOCK_NOT_AVAILABLE => StoreError::Contended(detail),
         &SqlState::QUERY_CANCELED => StoreError::QueryTimeout,
         &SqlState::DISK_FULL => StoreError::Full,
-        &SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT => StoreError::Unavailable(format!(
-            "{detail}: a pooler that shares sessions stands in between? Connect to the server itself"
-        )),
+        &SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT => {
+            StoreError::Unavailable(format!(
+                "{detail}: a pooler that shares sessions stands in between? Connect to the server itself"
+            ))
+        }
         code => match code.code().get(..2) {
             // Data exceptions, constraints, syntax: one item, or a fault in this program.
             Some("21" | "22" | "23" | "42" | "0A") => StoreError::Statement(detail),

@@ -22,7 +22,12 @@ const ALIVE: Duration = Duration::from_secs(20);
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Gives hints and takes them, for ever. `from` tells our own from those of others.
-pub(super) async fn exchange(url: &PostgresUrl, from: &str, given: &Notify, on_hint: impl Fn() + Send + Sync + 'static) {
+pub(super) async fn exchange(
+    url: &PostgresUrl,
+    from: &str,
+    given: &Notify,
+    on_hint: impl Fn() + Send + Sync + 'static,
+) {
     let own = from.to_owned();
     let on_hint: OnHint = Arc::new(move |payload: &str| {
         if payload != own {

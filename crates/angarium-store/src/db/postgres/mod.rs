@@ -69,7 +69,11 @@ impl Postgres {
         refuse_shared_sessions(url, &connection).await?;
         let migrated = schema::migrate(&connection).await?;
         if migrated.from != migrated.to {
-            tracing::info!(schema.from = migrated.from, schema.to = migrated.to, "the database schema was brought up to date");
+            tracing::info!(
+                schema.from = migrated.from,
+                schema.to = migrated.to,
+                "the database schema was brought up to date"
+            );
         }
         for warning in schema::warnings(&schema::settings(&connection).await?.1) {
             tracing::error!("durability at risk: {warning}");
@@ -95,7 +99,7 @@ impl Postgres {
             schema: schema::version(&connection).await?,
             known: schema::KNOWN,
             server_version,
-            warnings: schema::warnings(&settings),
+            warnings: url.warnings().into_iter().chain(schema::warnings(&settings)).collect(),
             settings,
             replicas: schema::replicas(&connection).await?,
         })

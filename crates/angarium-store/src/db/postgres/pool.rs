@@ -36,7 +36,12 @@ pub(super) struct Lent {
 }
 
 impl Pool {
-    pub(super) fn new(url: &PostgresUrl, connections: usize, statement_limit: Duration, limit: Duration) -> Arc<Self> {
+    pub(super) fn new(
+        url: &PostgresUrl,
+        connections: usize,
+        statement_limit: Duration,
+        limit: Duration,
+    ) -> Arc<Self> {
         Arc::new(Pool {
             url: url.clone(),
             statement_limit,

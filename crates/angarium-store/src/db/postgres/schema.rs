@@ -33,7 +33,8 @@ pub(super) async fn version(connection: &Connection) -> Result<Option<i64>> {
         (false, true) => return Err(not_ours()),
         (true, _) => {}
     }
-    let found = connection.client.query_opt("SELECT value FROM angarium.meta WHERE name = 'schema'", &[]).await?;
+    let found =
+        connection.client.query_opt("SELECT value FROM angarium.meta WHERE name = 'schema'", &[]).await?;
     let version: String = found.ok_or_else(not_ours)?.try_get(0)?;
     version.parse().map(Some).map_err(|_| not_ours())
 }
@@ -94,7 +95,8 @@ pub(super) async fn refuse_old_server(connection: &Connection) -> Result<()> {
     let row = connection.client.query_one("SELECT current_setting('server_version_num')::int", &[]).await?;
     let version: i32 = row.try_get(0)?;
     if version / 10_000 < OLDEST_SERVER {
-        let told = format!("the database server is PostgreSQL {}, Angarium needs {OLDEST_SERVER}", version / 10_000);
+        let told =
+            format!("the database server is PostgreSQL {}, Angarium needs {OLDEST_SERVER}", version / 10_000);
         return Err(StoreError::Refused(told));
     }
     Ok(())
@@ -102,7 +104,8 @@ pub(super) async fn refuse_old_server(connection: &Connection) -> Result<()> {
 
 /// The server's version and the settings that durability rests on.
 pub(super) async fn settings(connection: &Connection) -> Result<(String, Vec<(String, String)>)> {
-    const SETTINGS: [&str; 4] = ["fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names"];
+    const SETTINGS: [&str; 4] =
+        ["fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names"];
     let mut settings = Vec::new();
     for name in SETTINGS {
         let row = connection.client.query_one("SELECT current_setting($1)", &[&name]).await?;
@@ -122,7 +125,10 @@ pub(super) fn warnings(settings: &[(String, String)]) -> Vec<String> {
     let is = |name: &str, value: &str| settings.iter().any(|(n, v)| n == name && v == value);
     let mut warnings = Vec::new();
     if is("fsync", "off") {
-        warnings.push("fsync is off: what is acknowledged does not survive a power cut, and the database may be lost".into());
+        warnings.push(
+            "fsync is off: what is acknowledged does not survive a power cut, and the database may be lost"
+                .into(),
+        );
     }
     if is("full_page_writes", "off") {
         warnings.push("full_page_writes is off: a power cut may damage the database".into());

@@ -16,7 +16,8 @@ pub(super) fn connector(tls: &Tls) -> Result<MakeRustlsConnect> {
     match &tls.root_certificate {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(file) => {
-            let unusable = |why: String| StoreError::Refused(format!("sslrootcert {}: {why}", file.display()));
+            let unusable =
+                |why: String| StoreError::Refused(format!("sslrootcert {}: {why}", file.display()));
             let certificates =
                 CertificateDer::pem_file_iter(file).map_err(|error| unusable(error.to_string()))?;
             for certificate in certificates {

@@ -25,7 +25,11 @@ impl<'c> Tx<'c> {
         self.failed.map_or(Ok(()), Err)
     }
 
-    pub(in crate::db) async fn execute(&mut self, statement: &Statement, params: &[Value<'_>]) -> Result<usize> {
+    pub(in crate::db) async fn execute(
+        &mut self,
+        statement: &Statement,
+        params: &[Value<'_>],
+    ) -> Result<usize> {
         let done = self.run(statement, params).await;
         self.noted(done).map(|rows| rows.1)
     }
@@ -106,7 +110,11 @@ impl<'c> Tx<'c> {
         Ok(try_join_all(asked).await?)
     }
 
-    async fn run_rows<const N: usize>(&mut self, statement: &Statement, rows: &[[Value<'_>; N]]) -> Result<Answer> {
+    async fn run_rows<const N: usize>(
+        &mut self,
+        statement: &Statement,
+        rows: &[[Value<'_>; N]],
+    ) -> Result<Answer> {
         if rows.is_empty() {
             return Ok(Answer::default());
         }

@@ -38,7 +38,10 @@ impl PostgresUrl {
     /// worth nothing). Without it a server on this machine is spoken to in the clear, every other one encrypted.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (server, query) = text.split_once('?').unwrap_or((text, ""));
-        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let pairs = query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let (mut mode, mut root_certificate, mut others) = (None, None, Vec::new());
         for (name, value) in pairs {
             match name {
@@ -61,7 +64,9 @@ impl PostgresUrl {
         let tls = match mode.as_deref() {
             None if config.get_hosts().iter().all(is_here) => None,
             Some("disable") => None,
-            None | Some("verify-full" | "verify-ca" | "require") => Some(Tls { root_certificate: root_certificate.clone() }),
+            None | Some("verify-full" | "verify-ca" | "require") => {
+                Some(Tls { root_certificate: root_certificate.clone() })
+            }
             Some(_) => return Err("sslmode must be \"verify-full\" or \"disable\"".into()),
         };
         if tls.is_none() && root_certificate.is_some() {
@@ -89,13 +94,19 @@ impl PostgresUrl {
     /// Hosts and database, for people.
     pub fn place(&self) -> String {
         let ports = self.config.get_ports();
-        let hosts: Vec<String> = self.config.get_hosts().iter().enumerate().map(|(n, host)| {
-            let port = ports.get(n).or(ports.first()).copied().unwrap_or(5432);
-            match host {
-                Host::Tcp(name) => format!("{name}:{port}"),
-                Host::Unix(path) => path.display().to_string(),
-            }
-        }).collect();
+        let hosts: Vec<String> = self
+            .config
+            .get_hosts()
+            .iter()
+            .enumerate()
+            .map(|(n, host)| {
+                let port = ports.get(n).or(ports.first()).copied().unwrap_or(5432);
+                match host {
+                    Host::Tcp(name) => format!("{name}:{port}"),
+                    Host::Unix(path) => path.display().to_string(),
+                }
+            })
+            .collect();
         format!("{}/{}", hosts.join(","), self.config.get_dbname().unwrap_or_default())
     }
 }
@@ -109,7 +120,11 @@ impl fmt::Debug for PostgresUrl {
 fn prepare(config: &mut Config, encrypted: bool) {
     config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    config.keepalives_idle(SILENCE).keepalives_interval(SILENCE / 3).keepalives_retries(3).tcp_user_timeout(SILENCE);
+    config
+        .keepalives_idle(SILENCE)
+        .keepalives_interval(SILENCE / 3)
+        .keepalives_retries(3)
+        .tcp_user_timeout(SILENCE);
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
     }
@@ -156,7 +171,9 @@ mod tests {
         let url = read("postgres://ang:canary%20secret@db.example:6432,db2.example/notes");
         assert_eq!(url.place(), "db.example:6432,db2.example:5432/notes");
         assert_eq!(format!("{url:?}"), "PostgresUrl(db.example:6432,db2.example:5432/notes)");
-        for broken in ["postgres://u:canary@h:notaport/d", "postgres://u:canary@h/d?canary=1", "postgres://u:canary@"] {
+        for broken in
+            ["postgres://u:canary@h:notaport/d", "postgres://u:canary@h/d?canary=1", "postgres://u:canary@"]
+        {
             let error = PostgresUrl::parse(broken).unwrap_err();
             assert!(!error.contains("canary"), "{error}");
         }

@@ -306,11 +306,11 @@ async fn an_admin_key_that_nobody_could_read() {
     assert_eq!(made.unwrap(), AdminKey::Made);
 }
 
-/// A given admin key that is stored already lets the server start on a disk that takes nothing: its file is
-/// left alone where it says the same, and is no reason to stop where it cannot be written.
+/// A given admin key lets the server start on a disk that takes nothing: its file is left alone where it says the same,
+/// and is no reason to stop where it cannot be written, unless something else stands there.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_given_admin_key_that_is_there_already() {
+async fn a_given_admin_key_whose_file_cannot_be_written() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     let folder = Folder::new();
@@ -336,6 +336,9 @@ async fn a_given_admin_key_that_is_there_already() {
 
     std::fs::remove_dir_all(&inner).unwrap();
     assert_eq!(ensure(given).await.unwrap(), AdminKey::Kept);
-    let other = ensure("another_choice_of_mine!").await;
-    assert!(matches!(other, Err(AdminKeyError::File { .. })), "{other:?}");
+    assert_eq!(ensure("another_choice_of_mine!").await.unwrap(), AdminKey::Given);
+    std::fs::create_dir_all(&file).unwrap();
+    assert_eq!(ensure("another_choice_of_mine!").await.unwrap(), AdminKey::Kept);
+    let misleading = ensure(given).await;
+    assert!(matches!(misleading, Err(AdminKeyError::File { .. })), "{misleading:?}");
 }

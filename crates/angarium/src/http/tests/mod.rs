@@ -11,6 +11,7 @@ mod channels;
 mod document;
 mod ingest;
 mod look;
+mod nodes;
 mod room;
 mod wire;
 
@@ -125,6 +126,15 @@ impl Server {
         }));
         let root = add_key(&app, "root", "admin").await;
         Server { app, clock, address, root, stop, ended, _folder: folder }
+    }
+
+    /// The address of another node on the same database. It knows nothing of this one, and ends with the test.
+    async fn another_node(&self) -> SocketAddr {
+        let app = App { keys: Arc::default(), tests: Arc::default(), ..self.app.clone() };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, app, std::future::pending()));
+        address
     }
 
     /// A request with the key that may do everything.
@@ -259,6 +269,10 @@ impl Ask {
     fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    fn to(self, node: SocketAddr) -> Self {
+        Ask { to: node, ..self }
     }
 
     fn key(mut self, key: &str) -> Self {

@@ -222,12 +222,15 @@ fn c005_in33_in34_faults_of_the_store() {
     let table = [
         (StoreError::Full, Code::StorageFull),
         (StoreError::Overloaded, Code::Overloaded),
+        (StoreError::Contended(secret.clone()), Code::Overloaded),
         (StoreError::Unavailable(secret.clone()), Code::StorageUnavailable),
         (StoreError::Disk(secret.clone()), Code::StorageUnavailable),
+        (StoreError::Refused(secret.clone()), Code::StorageUnavailable),
         (StoreError::Locked(secret.clone()), Code::StorageUnavailable),
         (StoreError::NotOurs(secret.clone()), Code::StorageUnavailable),
         (StoreError::NewerSchema { found: 9, known: 1 }, Code::StorageUnavailable),
         (StoreError::QueryTimeout, Code::QueryTimeout),
+        (StoreError::OutcomeUnknown, Code::OutcomeUnknown),
         (StoreError::Corrupt(secret.clone()), Code::Internal),
         (StoreError::Statement(secret.clone()), Code::Internal),
     ];
