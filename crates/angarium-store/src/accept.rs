@@ -21,13 +21,11 @@ statements! {
 
     INSERT_CONTENT = "INSERT INTO contents (key, subject, body, data) {values: bigint, text, text, text}";
 
+    /// All else is as the schema has it for what is new.
     INSERT_NOTIFICATION = "INSERT INTO notifications
         (key, id, kind, channel, list, address, lane, site, instance, script, node, due_at, created_at, enqueued_at,
-         accepted_by, status, route, generation, attempts, budget_used, retry_count, interruptions, resolved, facts, audited)
-        SELECT r.key, r.id, r.kind, r.channel, r.list, r.address, r.lane, r.site, r.instance, r.script, r.node, r.now,
-            r.now, r.enqueued_at, r.accepted_by, 'pending', 'direct', 0, 0, 0, 0, 0, 0, 1, 1
-        FROM {rows: key bigint, id uuid, kind text, channel text, list text, address text, lane bigint, site text,
-            instance text, script text, node text, now bigint, enqueued_at bigint, accepted_by text}";
+         accepted_by)
+        {values: bigint, uuid, text, text, text, text, bigint, text, text, text, text, bigint, bigint, bigint, text}";
 }
 
 /// Inserts notifications, each on its own: a resend is a no-op, a reused id is refused, and neither touches
@@ -196,7 +194,7 @@ async fn insert(
     tx.execute_rows(&INSERT_NOTIFICATION, &rows?).await.map(drop)
 }
 
-fn notification_row(item: &New, lane: LaneKey) -> [Value<'_>; 14] {
+fn notification_row(item: &New, lane: LaneKey) -> [Value<'_>; 15] {
     let new = &item.notification;
     let (list, address) = match &new.recipient {
         Recipient::List(list) => (Some(list.as_str()), None),
@@ -215,6 +213,7 @@ fn notification_row(item: &New, lane: LaneKey) -> [Value<'_>; 14] {
         part(&from.instance),
         part(&from.script),
         part(&from.node),
+        item.now,
         item.now,
         new.enqueued_at,
         new.accepted_by.as_str(),
