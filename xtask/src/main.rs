@@ -3,8 +3,8 @@
 //! What a machine can check about this repository is checked here and nowhere else; `.ci/run` only puts the
 //! commands in a row. Exit codes: 0 fine, 1 something is wrong, 2 wrong usage or a program is missing.
 //!
-//! Deliberately absent: argument parsing beyond what six commands need, and dependencies of its own; this
-//! program is compiled before anything else is.
+//! Deliberately absent: argument parsing beyond what seven commands need, and dependencies beyond what the testbed
+//! needs to start a server; this program is compiled before anything else is.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks to its terminal")]
 
@@ -25,6 +25,7 @@ const USAGE: &str = "\
 cargo xtask <command>
 
   test [-- ARGS]      install or name what the tests need, then run them all; ARGS go to cargo test
+  long                every test once more with nothing ever woken up, and the tests that take too long for every day
   interop [-- ARGS]   the tests against Debian's own mail servers, which are unpacked, not installed; ARGS go to
                       the tests. Needs Debian, root and, once, the network
   tidy                sizes of functions and files, proofs named by tests, text that must not stand here
@@ -49,6 +50,7 @@ fn run(words: &[&str]) -> Result<(), Failure> {
     match words {
         ["test"] => test::run(&[]),
         ["test", "--", arguments @ ..] => test::run(arguments),
+        ["long"] => test::run_long(),
         ["interop"] => interop::run(&[]),
         ["interop", "--", arguments @ ..] => interop::run(arguments),
         ["tidy"] => tidy::run(),
