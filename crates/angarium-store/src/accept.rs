@@ -144,17 +144,18 @@ async fn known_ids(tx: &mut Tx<'_>, items: &[&New]) -> Result<Vec<Acceptance>> {
         let status = row.opt_text(1)?.and_then(|word| word.parse().ok());
         Ok((row.bytes(0)?, status))
     });
-    let answer = |(item, mut known): (&&New, Vec<(Vec<u8>, Option<Status>)>)| {
+    let known = known.await?.into_iter().map(|mut found| found.pop());
+    let answers = items.iter().zip(known).map(|(item, known)| {
         let id = item.notification.id;
-        match known.pop() {
-            Some((stored, status)) if stored == item.notification.hash.as_bytes() => {
-                // The row itself may have been purged; what was promised then still holds.
+        match known {
+            // The row itself may have been purged; what was promised then still holds.
+            Some((hash, status)) if hash == item.notification.hash.as_bytes() => {
                 Acceptance::Accepted { id, status: status.unwrap_or(Status::Delivered), duplicate: true }
             }
             _ => Acceptance::IdReused { id },
         }
-    };
-    Ok(items.iter().zip(known.await?).map(answer).collect())
+    });
+    Ok(answers.collect())
 }
 
 /// The lanes, by the item's key, of those whose lane was not known before.

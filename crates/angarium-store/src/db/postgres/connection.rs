@@ -13,7 +13,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Socket, Statement as Prepared}
 
 use super::fault::leaves_commit_open;
 use super::tls;
-use super::url::PostgresUrl;
+use super::url::{PostgresUrl, host_of};
 use crate::error::{Result, StoreError};
 
 /// Our tables stand in a schema of their own, beside whatever else the database holds.
@@ -21,6 +21,9 @@ pub(super) const SCHEMA: &str = "angarium";
 
 /// Statements that one connection keeps prepared; beyond this it forgets them all.
 const PREPARED: usize = 256;
+
+/// How long one host may take until a session on it is ready.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the server lets a transaction stand idle.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(10);
@@ -47,9 +50,38 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects to the host that takes writes. No statement may take longer than `limit`.
+    /// Connects to the host that takes writes, the one that did so last first. No statement may take longer than
+    /// `limit`.
     pub(super) async fn open(url: &PostgresUrl, limit: Duration, on_hint: Option<OnHint>) -> Result<Self> {
-        let mut config = url.config.clone();
+        let preferred = url.preferred.load(Ordering::Relaxed);
+        let mut refused = None;
+        for turn in 0..url.servers.len() {
+            let turn = (preferred + turn) % url.servers.len();
+            let Some(server) = url.servers.get(turn) else { break };
+            let opening = Connection::open_one(url, server, limit, on_hint.clone());
+            let late = || StoreError::Unavailable(format!("{} does not answer", host_of(server)));
+            match tokio::time::timeout(PATIENCE, opening).await.unwrap_or_else(|_| Err(late())) {
+                Ok(connection) => {
+                    url.preferred.store(turn, Ordering::Relaxed);
+                    return Ok(connection);
+                }
+                // What will not go away by itself is what an operator must hear of.
+                Err(error @ StoreError::Refused(_)) => refused = Some(error),
+                Err(error) => {
+                    refused.get_or_insert(error);
+                }
+            }
+        }
+        Err(refused.unwrap_or_else(|| StoreError::Refused("the database URL names no host".into())))
+    }
+
+    async fn open_one(
+        url: &PostgresUrl,
+        server: &tokio_postgres::Config,
+        limit: Duration,
+        on_hint: Option<OnHint>,
+    ) -> Result<Self> {
+        let mut config = server.clone();
         config.options(session_options(limit));
         let warned = Arc::new(AtomicBool::new(false));
         let (client, driver) = match &url.tls {

@@ -36,6 +36,8 @@ const INGEST: usize = 4;
 const DISPATCH: usize = 6;
 /// The longest that a unit of work of the dispatcher may take: it is asked for again if it failed.
 const DISPATCH_LIMIT: Duration = Duration::from_secs(15);
+/// The longest that a server may take to say how it is: as long as two hosts may take to be connected to, and a moment.
+const PULSE_LIMIT: Duration = Duration::from_secs(5);
 /// The longest that a question about the database itself may take.
 const STATUS_LIMIT: Duration = Duration::from_secs(10);
 
@@ -45,6 +47,7 @@ pub(crate) struct Postgres {
     ingest: Arc<Pool>,
     dispatch: Arc<Pool>,
     console: Arc<Pool>,
+    pulse: Arc<Pool>,
     hints: Option<Notify>,
 }
 
@@ -85,6 +88,7 @@ impl Postgres {
             ingest: Pool::new(url, INGEST, statement(INGEST_LIMIT), INGEST_LIMIT),
             dispatch: Pool::new(url, DISPATCH, statement(DISPATCH_LIMIT), DISPATCH_LIMIT),
             console: Pool::new(url, options.readers.max(1), limit, limit + Duration::from_secs(1)),
+            pulse: Pool::new(url, 1, PULSE_LIMIT, PULSE_LIMIT),
             hints: (!options.poll_only).then(Notify::new),
         })
     }
@@ -136,7 +140,8 @@ impl Postgres {
         run(&self.dispatch, op, View::Loose).await
     }
 
-    /// What the server says of itself, by a connection of the dispatcher's.
+    /// What the server says of itself. The connection for that is its own, and goes if there is no answer soon: it is by
+    /// this that a node notices that another server has taken over.
     pub(crate) async fn pulse(&self) -> Result<Pulse> {
         const PULSE: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
             ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint,
@@ -144,8 +149,9 @@ impl Postgres {
              ORDER BY age(backend_xmin) DESC LIMIT 1),
             coalesce((SELECT n_dead_tup FROM pg_stat_user_tables
                       WHERE schemaname = 'angarium' AND relname = 'notifications'), 0)";
-        let lent = self.dispatch.lend(Instant::now() + INGEST_LIMIT).await?;
-        let asked = tokio::time::timeout(INGEST_LIMIT, lent.client.query_one(PULSE, &[])).await;
+        let deadline = Instant::now() + PULSE_LIMIT;
+        let lent = self.pulse.lend(deadline).await?;
+        let asked = tokio::time::timeout_at(deadline, lent.client.query_one(PULSE, &[])).await;
         let row = asked.map_err(|_| StoreError::QueryTimeout)??;
         let pulse = Pulse {
             now: Timestamp::from_micros(row.try_get(0)?),

@@ -2,11 +2,10 @@
 //! what is true: one whose commit is still open must not be dropped (see [`super::run`]), and after a failover all of
 //! them must go.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::Connection;
@@ -23,7 +22,7 @@ pub(super) struct Pool {
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
     /// Moves on when every connection made before is not to be used any more.
-    age: AtomicU64,
+    age: watch::Sender<u64>,
 }
 
 /// A connection that was lent out. When this is dropped it goes back if it was [`Lent::keep`]t, and else ends.
@@ -48,7 +47,7 @@ impl Pool {
             limit,
             permits: Arc::new(Semaphore::new(connections)),
             idle: Mutex::default(),
-            age: AtomicU64::new(0),
+            age: watch::Sender::new(0),
         })
     }
 
@@ -56,7 +55,7 @@ impl Pool {
     pub(super) async fn lend(self: &Arc<Self>, deadline: Instant) -> Result<Lent> {
         let permit = timeout_at(deadline, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| StoreError::Overloaded)?.map_err(|_| super::closed())?;
-        let age = self.age.load(Ordering::SeqCst);
+        let age = *self.age.borrow();
         let connection = match self.take_idle() {
             Some(connection) => connection,
             None => {
@@ -80,7 +79,7 @@ impl Pool {
 
     /// Uses no connection again that was made before now.
     pub(super) fn renew(&self) {
-        self.age.fetch_add(1, Ordering::SeqCst);
+        self.age.send_modify(|age| *age += 1);
         self.lock().clear();
     }
 
@@ -90,6 +89,18 @@ impl Pool {
 }
 
 impl Lent {
+    /// Returns once it is not to be used any more.
+    pub(super) fn outdated(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (mut pool, age) = (self.pool.age.subscribe(), self.age);
+        async move {
+            let _the_pool_is_gone = pool.wait_for(|now| *now != age).await;
+        }
+    }
+
+    pub(super) fn is_outdated(&self) -> bool {
+        self.age != *self.pool.age.borrow()
+    }
+
     /// Nothing is open on it: it may be lent out again.
     pub(super) fn keep(mut self) {
         self.kept = true;
@@ -114,7 +125,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         let mut idle = self.pool.lock();
-        if self.kept && !connection.is_closed() && self.age == self.pool.age.load(Ordering::SeqCst) {
+        if self.kept && !connection.is_closed() && !self.is_outdated() {
             idle.push(connection);
         }
     }

@@ -82,8 +82,12 @@ enum Ended {
 }
 
 async fn once<O: Op>(mut lent: Lent, op: &O, view: View, deadline: Instant) -> Result<O::Output, Ended> {
-    let worked = timeout_at(deadline, work(&mut lent, op, view)).await;
-    match worked.unwrap_or(Err(StoreError::QueryTimeout)) {
+    let outdated = lent.outdated();
+    let worked = tokio::select! {
+        worked = timeout_at(deadline, work(&mut lent, op, view)) => worked.unwrap_or(Err(StoreError::QueryTimeout)),
+        () = outdated => Err(StoreError::Unavailable("another server took over".into())),
+    };
+    match worked {
         Ok(found) => match view {
             View::Writing => commit(lent, deadline).await.map(|()| found),
             View::Snapshot => {
@@ -115,7 +119,10 @@ async fn work<O: Op>(lent: &mut Lent, op: &O, view: View) -> Result<O::Output> {
 
 async fn commit(lent: Lent, deadline: Instant) -> Result<(), Ended> {
     let mut committing = tokio::spawn(async move {
-        let committed = lent.commit().await;
+        let committed = tokio::select! {
+            committed = lent.commit() => committed,
+            () = lent.outdated() => return Err(StoreError::OutcomeUnknown),
+        };
         if committed.is_ok() {
             lent.keep();
         }
@@ -125,13 +132,13 @@ async fn commit(lent: Lent, deadline: Instant) -> Result<(), Ended> {
         Ok(Ok(Ok(()))) => Ok(()),
         Ok(Ok(Err(error @ StoreError::Contended(_)))) => Err(Ended::MayBeginAgain(error)),
         Ok(Ok(Err(error))) => Err(Ended::ForGood(error)),
-        // The task goes on by itself and holds its connection until the server has said something.
+        // The task goes on by itself and holds its connection until the server has said something, or another took over.
         Ok(Err(_)) | Err(_) => Err(Ended::ForGood(StoreError::OutcomeUnknown)),
     }
 }
 
 async fn give_up(lent: Lent, error: StoreError, view: View, deadline: Instant) -> Ended {
-    let died = lent.is_closed();
+    let died = lent.is_closed() || lent.is_outdated();
     // A statement that is cut off is still running: its connection ends with it.
     let undone = match view.begin() {
         _ if died || matches!(error, StoreError::Unavailable(_)) => false,

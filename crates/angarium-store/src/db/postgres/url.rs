@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tokio_postgres::Config;
@@ -11,12 +13,23 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 /// `postgres://user:password@host:5432/database?sslmode=verify-full&sslrootcert=/etc/ca.pem`. Neither `Debug` nor
 /// [`PostgresUrl::place`] shows the password.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct PostgresUrl {
-    pub(super) config: Config,
+    /// One for each host.
+    pub(super) servers: Vec<Config>,
+    /// The one that took writes last.
+    pub(super) preferred: Arc<AtomicUsize>,
     /// None: the connection is not encrypted.
     pub(super) tls: Option<Tls>,
 }
+
+impl PartialEq for PostgresUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.servers == other.servers && self.tls == other.tls
+    }
+}
+
+impl Eq for PostgresUrl {}
 
 /// Encrypted, and the server's certificate is checked against its name.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,9 +39,12 @@ pub(super) struct Tls {
 }
 
 /// How long a connection may take to come about, unless the URL says otherwise.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A server that does not acknowledge what was sent is given up after this.
-const SILENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const DEFAULT_PORT: u16 = 5432;
+/// A server whose machine does not acknowledge what was sent is given up after this.
+const SILENCE: Duration = Duration::from_secs(4);
+/// A connection that nobody uses is tried after this.
+const UNUSED: Duration = Duration::from_secs(10);
 
 impl PostgresUrl {
     /// Reads a URL. The error is fit to be shown, and repeats nothing of the text.
@@ -54,7 +70,7 @@ impl PostgresUrl {
             }
         }
         let rest = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
-        let mut config = Config::from_str(&format!("{server}{rest}")).map_err(|error| why(&error))?;
+        let config = Config::from_str(&format!("{server}{rest}")).map_err(|error| why(&error))?;
         if config.get_hosts().is_empty() {
             return Err("names no host".into());
         }
@@ -72,8 +88,7 @@ impl PostgresUrl {
         if tls.is_none() && root_certificate.is_some() {
             return Err("sslrootcert has no use without sslmode=verify-full".into());
         }
-        prepare(&mut config, tls.is_some());
-        Ok(PostgresUrl { config, tls })
+        Ok(PostgresUrl { servers: one_by_one(&config, tls.is_some())?, preferred: Arc::default(), tls })
     }
 
     /// Whether the text is meant for PostgreSQL.
@@ -83,7 +98,7 @@ impl PostgresUrl {
 
     /// What an operator should know about it.
     pub fn warnings(&self) -> Vec<String> {
-        let elsewhere = self.config.get_hosts().iter().any(|host| !is_here(host));
+        let elsewhere = self.servers.iter().flat_map(Config::get_hosts).any(|host| !is_here(host));
         if self.tls.is_none() && elsewhere {
             vec!["the database is on another machine, and the connection to it is not encrypted (sslmode=disable)".into()]
         } else {
@@ -93,21 +108,19 @@ impl PostgresUrl {
 
     /// Hosts and database, for people.
     pub fn place(&self) -> String {
-        let ports = self.config.get_ports();
-        let hosts: Vec<String> = self
-            .config
-            .get_hosts()
-            .iter()
-            .enumerate()
-            .map(|(n, host)| {
-                let port = ports.get(n).or(ports.first()).copied().unwrap_or(5432);
-                match host {
-                    Host::Tcp(name) => format!("{name}:{port}"),
-                    Host::Unix(path) => path.display().to_string(),
-                }
-            })
-            .collect();
-        format!("{}/{}", hosts.join(","), self.config.get_dbname().unwrap_or_default())
+        let hosts: Vec<String> = self.servers.iter().map(host_of).collect();
+        let database = self.servers.first().and_then(Config::get_dbname).unwrap_or_default();
+        format!("{}/{database}", hosts.join(","))
+    }
+}
+
+/// The host of a configuration that has one, for people.
+pub(super) fn host_of(server: &Config) -> String {
+    let port = server.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
+    match server.get_hosts().first() {
+        Some(Host::Tcp(name)) => format!("{name}:{port}"),
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => String::new(),
     }
 }
 
@@ -117,20 +130,32 @@ impl fmt::Debug for PostgresUrl {
     }
 }
 
-fn prepare(config: &mut Config, encrypted: bool) {
-    config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
-    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    config
-        .keepalives_idle(SILENCE)
-        .keepalives_interval(SILENCE / 3)
-        .keepalives_retries(3)
-        .tcp_user_timeout(SILENCE);
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_TIMEOUT);
+/// A configuration for each host. The driver would try one after the other by itself, but a host that takes the
+/// connection and then says nothing would keep it from the next one.
+fn one_by_one(config: &Config, encrypted: bool) -> Result<Vec<Config>, String> {
+    let (hosts, ports) = (config.get_hosts(), config.get_ports());
+    if ports.len() > 1 && ports.len() != hosts.len() {
+        return Err("must name one port, or one for each host".into());
     }
-    if config.get_application_name().is_none() {
-        config.application_name("angarium");
-    }
+    let server = |(n, host): (usize, &Host)| {
+        let mut server = Config::new();
+        match host {
+            Host::Tcp(name) => server.host(name),
+            Host::Unix(path) => server.host_path(path),
+        };
+        server.port(ports.get(n).or(ports.first()).copied().unwrap_or(DEFAULT_PORT));
+        config.get_user().map(|user| server.user(user));
+        config.get_password().map(|password| server.password(password));
+        config.get_dbname().map(|database| server.dbname(database));
+        server.application_name(config.get_application_name().unwrap_or("angarium"));
+        server.connect_timeout(config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT));
+        server.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
+        server.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        server.keepalives_idle(UNUSED).keepalives_interval(UNUSED / 3).keepalives_retries(3);
+        server.tcp_user_timeout(SILENCE);
+        server
+    };
+    Ok(hosts.iter().enumerate().map(server).collect())
 }
 
 /// Whether a host is this machine.
