@@ -3,7 +3,7 @@
 //! It looks whenever it is woken, whenever something ended, when the next row is due, and on a fixed interval
 //! regardless. It never waits for a single delivery. A soft stop ends the claiming and waits for what is in
 //! flight; a hard stop may come at any point, since whatever was in flight is a lease that another start (or
-//! node) takes back.
+//! node) takes back. A node whose [`Vitals`] forbid it claims nothing, and goes on with what it has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use angarium_domain::chance::Chance;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::outcome::FailureClass;
 use angarium_domain::time::{Clock, Timestamp};
-use angarium_store::{Claim, Settlement, Store, StoreError};
+use angarium_store::{Claim, Quota, Settlement, Store, StoreError};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -24,8 +24,9 @@ use crate::permits::{Permit, Permits};
 use crate::receivers::Receivers;
 use crate::registry::Registry;
 use crate::settler::{self, Done, Finished};
+use crate::vitals::Vitals;
 use crate::wake::Wake;
-use crate::{audit_job, recovery};
+use crate::{leases, recovery};
 
 /// Told the kind of channel of every send, and its class of failure if it failed.
 pub type Observer = Arc<dyn Fn(ChannelKind, Option<FailureClass>) + Send + Sync>;
@@ -51,8 +52,10 @@ pub struct Parts {
     pub catalog: Arc<Catalog>,
     /// Who delivers.
     pub adapters: Registry,
-    /// The time.
+    /// The time; where nodes share a database, the one that all of them follow.
     pub clock: Arc<dyn Clock>,
+    /// Whether this node may claim.
+    pub vitals: Arc<Vitals>,
     /// Chance, for jitter.
     pub chance: Arc<dyn Chance>,
     /// Who wakes it.
@@ -71,8 +74,8 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Takes back what a dead process held and starts. On SQLite every lease found at the start is a dead
-    /// process's, since one file serves one process.
+    /// Takes back what dead processes held and starts. On SQLite every lease found at the start is a dead
+    /// process's, since one file serves one process; where others live, those are that have ended.
     pub async fn start(parts: Parts, settings: Settings) -> Result<Dispatcher, StoreError> {
         let context = Arc::new(Context {
             store: parts.store,
@@ -86,7 +89,8 @@ impl Dispatcher {
             receivers: Receivers::default(),
             stopping: AtomicBool::new(false),
         });
-        let taken_back = recovery::take_back(&context, Timestamp::LAST).await?;
+        let ended_by = if context.store.is_shared() { context.clock.now() } else { Timestamp::LAST };
+        let taken_back = recovery::take_back(&context, ended_by).await?;
         if taken_back > 0 {
             tracing::info!(notifications = taken_back, "claims of a process that ended were taken back");
         }
@@ -96,13 +100,16 @@ impl Dispatcher {
         let (store, leases) = (Arc::clone(&context.store), Arc::clone(&context.leases));
         let settler = tokio::spawn(settler::run(store, leases, settlements, done));
         let mut beside = JoinSet::new();
-        beside.spawn(keep_leases(Arc::clone(&context), settings.lease));
-        beside.spawn(audit_job::run(Arc::clone(&context.store), Duration::from_secs(30)));
+        beside.spawn(leases::keep(Arc::clone(&context), settings.lease));
+        beside.spawn(recovery::keep_looking(Arc::clone(&context), settings.lease));
+        beside.spawn(take_hints(Arc::clone(&context.store), parts.wake.clone()));
         let worker = Worker {
             permits: Permits::new(settings.max_parallel_deliveries.max(1)),
             context: Arc::clone(&context),
             settings,
+            vitals: parts.vitals,
             wake: parts.wake,
+            unanswered: Vec::new(),
             finished,
             ended,
             deliveries: JoinSet::new(),
@@ -149,49 +156,12 @@ impl Drop for Dispatcher {
 
 /// How long a stop waits for outcomes that are known but not written.
 const LAST_OUTCOMES: Duration = Duration::from_secs(2);
+/// More claims than this cannot be open at once: each holds a connection to the database.
+const MOST_UNANSWERED: usize = 16;
 
-/// Renews what is held and takes back what others lost, three times a lease. On the way it notices when
-/// somebody sets the clock: what is due follows the wall clock, so that an operator should know.
-async fn keep_leases(context: Arc<Context>, lease: Duration) {
-    let mut before = (context.clock.now(), context.clock.monotonic());
-    loop {
-        tokio::time::sleep(lease / 3).await;
-        let now = (context.clock.now(), context.clock.monotonic());
-        let (ahead, behind) = clock_step(before, now);
-        if ahead.max(behind) > CLOCK_STEP {
-            tracing::warn!(
-                clock.ahead_s = ahead.as_secs(),
-                clock.behind_s = behind.as_secs(),
-                "clock_jump: the wall clock was set; what is due is due by it, and waits are moved with it"
-            );
-        }
-        if behind <= CLOCK_STEP || shift_waits(&context, behind).await {
-            before = now;
-        }
-        context.leases.renew(&context.store, context.clock.as_ref(), lease).await;
-        if let Err(error) = recovery::take_back(&context, context.clock.now()).await {
-            tracing::warn!(store.error = %error, "claims of dead processes could not be taken back");
-        }
-    }
-}
-
-/// A wait is meant in seconds from when it was set, whatever the wall clock read then. One that was set since the clock
-/// was, but before that was noticed, is over too early: that is the lesser evil. False if it is to be tried again.
-async fn shift_waits(context: &Context, behind: Duration) -> bool {
-    let shifted = context.store.shift_waits(behind, context.clock.now()).await;
-    if let Err(error) = &shifted {
-        tracing::warn!(store.error = %error, "waits of receivers could not be moved with the clock");
-    }
-    shifted.is_ok()
-}
-
-/// A wall clock that moved this much more or less than time did was set by somebody.
-const CLOCK_STEP: Duration = Duration::from_secs(5);
-
-/// By how much the wall clock ran ahead of, or behind, monotonic time between two looks.
-fn clock_step(before: (Timestamp, Duration), now: (Timestamp, Duration)) -> (Duration, Duration) {
-    let expected = before.0.plus(now.1.saturating_sub(before.1));
-    (now.0.since(expected), expected.since(now.0))
+/// What other nodes have work for, this one looks for too.
+async fn take_hints(store: Arc<Store>, wake: Wake) {
+    store.exchange_hints(move || wake.now()).await;
 }
 
 /// A delivery under way. However it ends, by a panic too, its permit and its lease are given up.
@@ -222,7 +192,10 @@ struct Worker {
     context: Arc<Context>,
     settings: Settings,
     permits: Permits,
+    vitals: Arc<Vitals>,
     wake: Wake,
+    /// When claims were asked for of which it is not known whether they were made, for as long as they would last.
+    unanswered: Vec<Timestamp>,
     finished: mpsc::Sender<Finished>,
     ended: mpsc::UnboundedReceiver<Done>,
     deliveries: JoinSet<()>,
@@ -230,14 +203,18 @@ struct Worker {
 
 impl Worker {
     async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        let mut failing = false;
         while !*stopped.borrow() {
-            let wait = match self.fill(&stopped).await {
-                Ok(next_look) => self.until(next_look),
-                Err(error) => {
-                    tracing::error!(store.error = %error, "due notifications could not be claimed");
-                    self.settings.dispatch_interval
+            let filled = self.fill(&stopped).await;
+            match &filled {
+                Ok(_) if failing => tracing::info!("due notifications can be claimed again"),
+                Err(error) if !failing => {
+                    tracing::error!(store.error = %error, "due notifications could not be claimed; it is tried again");
                 }
-            };
+                _ => {}
+            }
+            failing = filled.is_err();
+            let wait = filled.map_or(self.settings.dispatch_interval, |next_look| self.until(next_look));
             tokio::select! {
                 () = self.wake.wait() => {}
                 Some(done) = self.ended.recv() => self.take_in(done),
@@ -260,7 +237,8 @@ impl Worker {
 
     /// Claims as much as there are permits for and starts delivering it. Says when to look again at the latest.
     async fn fill(&mut self, stopped: &watch::Receiver<bool>) -> Result<Option<Timestamp>, StoreError> {
-        loop {
+        self.give_back_unanswered().await?;
+        while self.vitals.may_claim() {
             let now = self.context.clock.now();
             let waiting = self.context.store.waiting_lanes(now).await?;
             let plan = self.permits.plan(waiting, &self.context.catalog, now);
@@ -268,8 +246,7 @@ impl Worker {
                 return Ok(plan.next_look);
             }
             let asked = self.context.clock.monotonic();
-            let claims =
-                self.context.store.claim(plan.quotas, &self.settings.node, now, self.settings.lease).await?;
+            let claims = self.claim(plan.quotas, now).await?;
             let mut started = false;
             for claim in claims {
                 self.context.leases.hold(&claim, asked, self.settings.lease);
@@ -280,6 +257,30 @@ impl Worker {
             }
             self.take_in_all();
         }
+        Ok(None)
+    }
+
+    async fn claim(&mut self, quotas: Vec<Quota>, now: Timestamp) -> Result<Vec<Claim>, StoreError> {
+        let claims = self.context.store.claim(quotas, &self.settings.node, now, self.settings.lease).await;
+        if claims == Err(StoreError::OutcomeUnknown) && self.unanswered.len() < MOST_UNANSWERED {
+            self.unanswered.push(now);
+        }
+        claims
+    }
+
+    /// Nobody works on what was claimed without our being told; it is given back as soon as it shows.
+    async fn give_back_unanswered(&mut self) -> Result<(), StoreError> {
+        let now = self.context.clock.now();
+        for asked_at in &self.unanswered {
+            let mut taken = self.context.store.claimed_at(*asked_at).await?;
+            taken.retain(|(key, generation)| !self.context.leases.holds(*key, *generation));
+            if !taken.is_empty() {
+                tracing::info!(notifications = taken.len(), "claims that were made unnoticed are given back");
+                self.context.store.release_all(taken, now).await?;
+            }
+        }
+        self.unanswered.retain(|asked_at| now.since(*asked_at) < self.settings.lease);
+        Ok(())
     }
 
     /// Starts the delivery of a claim; false if there was no permit for it after all.
@@ -316,21 +317,5 @@ impl Worker {
     fn until(&self, next_look: Option<Timestamp>) -> Duration {
         let most = self.settings.dispatch_interval;
         next_look.map_or(most, |at| at.since(self.context.clock.now()).min(most))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// C051: a clock that is set is noticed, whichever way it goes.
-    #[test]
-    fn c051_wall_clock_steps() {
-        let start = Timestamp::from_micros(1_800_000_000_000_000);
-        let (minute, hours) = (Duration::from_secs(60), Duration::from_secs(7200));
-        let at = |wall: Timestamp| clock_step((start, Duration::ZERO), (wall, minute));
-        assert_eq!(at(start.plus(minute)), (Duration::ZERO, Duration::ZERO));
-        assert_eq!(at(start.plus(minute + hours)), (hours, Duration::ZERO));
-        assert_eq!(at(start.plus(minute).minus(hours)), (Duration::ZERO, hours));
     }
 }

@@ -2,14 +2,18 @@
 //!
 //! A lease is granted in the database by wall-clock time, but the process trusts it only for nine tenths of
 //! its length, counted on its own monotonic clock from before the claim or the renewal was sent. So a process
-//! that was paused knows that it may have lost a claim before it sends the first byte.
+//! that was paused knows that it may have lost a claim before it sends the first byte. A third of a lease is left for
+//! the sending: as long as renewals come through, there is always more than that.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use angarium_domain::time::Clock;
-use angarium_store::{Claim, Key, Store};
+use angarium_store::{Claim, Key, Store, StoreError};
+use tokio::time::Instant;
+
+use crate::delivery::Context;
 
 /// The leases held by this process.
 #[derive(Default)]
@@ -19,18 +23,42 @@ pub(crate) struct Leases {
 
 struct Held {
     generation: i64,
-    trusted_until: Duration,
+    /// Until when (monotonic) something may be begun under it.
+    begin_until: Duration,
 }
 
 /// The part of a lease that is trusted.
-fn trusted(lease: Duration) -> Duration {
+pub(crate) fn trusted(lease: Duration) -> Duration {
     lease.mul_f64(0.9)
+}
+
+/// The part of a lease in which something may be begun.
+fn for_beginning(lease: Duration) -> Duration {
+    trusted(lease).saturating_sub(lease / 3)
+}
+
+/// Renews what is held, three times a lease. A renewal that takes longer than that is followed by the next at once, one
+/// that fails by another try soon.
+pub(crate) async fn keep(context: Arc<Context>, lease: Duration) {
+    let mut failing = false;
+    loop {
+        let begun = Instant::now();
+        let renewed = context.leases.renew(&context.store, context.clock.as_ref(), lease).await;
+        if let Err(error) = &renewed
+            && !failing
+        {
+            tracing::warn!(store.error = %error, "leases could not be renewed; it is tried again");
+        }
+        failing = renewed.is_err();
+        let pause = if failing { lease / 30 } else { lease / 3 };
+        tokio::time::sleep_until(begun + pause).await;
+    }
 }
 
 impl Leases {
     /// Remembers a claim for which the request left at `asked` (monotonic).
     pub(crate) fn hold(&self, claim: &Claim, asked: Duration, lease: Duration) {
-        let held = Held { generation: claim.generation, trusted_until: asked + trusted(lease) };
+        let held = Held { generation: claim.generation, begin_until: asked + for_beginning(lease) };
         self.lock().insert(claim.key, held);
     }
 
@@ -42,11 +70,11 @@ impl Leases {
         }
     }
 
-    /// Whether the claim may still be believed in at `now` (monotonic).
+    /// Whether something may be begun under the claim at `now` (monotonic).
     pub(crate) fn trusts(&self, claim: &Claim, now: Duration) -> bool {
         let held = self.lock();
         held.get(&claim.key)
-            .is_some_and(|lease| lease.generation == claim.generation && now < lease.trusted_until)
+            .is_some_and(|lease| lease.generation == claim.generation && now < lease.begin_until)
     }
 
     /// Whether this process works on the row under this generation.
@@ -55,31 +83,41 @@ impl Leases {
     }
 
     /// Renews everything held; what turns out to be lost is forgotten, so that nothing is sent under it.
-    pub(crate) async fn renew(&self, store: &Store, clock: &dyn Clock, lease: Duration) {
+    async fn renew(&self, store: &Store, clock: &dyn Clock, lease: Duration) -> Result<(), StoreError> {
         let asked = clock.monotonic();
         let held: Vec<_> = self.lock().iter().map(|(key, lease)| (*key, lease.generation)).collect();
         if held.is_empty() {
-            return;
+            return Ok(());
         }
-        let lost = match store.renew(held.clone(), clock.now().plus(lease)).await {
-            Ok(lost) => lost,
-            Err(error) => {
-                tracing::warn!(store.error = %error, leases.held = held.len(), "leases could not be renewed");
-                return;
-            }
-        };
+        let lost = store.renew(held.clone(), clock.now().plus(lease)).await?;
         for (key, generation) in held {
             if lost.contains(&(key, generation)) {
                 self.forget(key, generation);
             } else if let Some(lease_held) = self.lock().get_mut(&key)
                 && lease_held.generation == generation
             {
-                lease_held.trusted_until = asked + trusted(lease);
+                lease_held.begin_until = asked + for_beginning(lease);
             }
         }
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Held>> {
         self.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P6c: between two renewals on time there is always enough of a lease left to begin something; and whatever is
+    /// begun has a third of it.
+    #[test]
+    fn a_third_of_a_lease_is_left_for_sending() {
+        for lease in [2, 60, 3600].map(Duration::from_secs) {
+            assert!(for_beginning(lease) > lease / 2);
+            assert!(for_beginning(lease) + lease / 3 <= trusted(lease));
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! as the disposition table says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use angarium_domain::disposition::{Next, decide};
 use angarium_domain::outcome::{Failure, FailureClass, Outcome};
@@ -9,6 +10,16 @@ use angarium_domain::time::Timestamp;
 use angarium_store::{Abandoned, AttemptRecord, Settled, Settlement, StoreError};
 
 use crate::delivery::Context;
+
+/// Takes back what others lost, three times a lease.
+pub(crate) async fn keep_looking(context: Arc<Context>, lease: Duration) {
+    loop {
+        tokio::time::sleep(lease / 3).await;
+        if let Err(error) = take_back(&context, context.clock.now()).await {
+            tracing::warn!(store.error = %error, "claims of dead processes could not be taken back");
+        }
+    }
+}
 
 /// Takes back every lease that ended by `ended_by`. Returns how many rows were taken back.
 pub(crate) async fn take_back(context: &Arc<Context>, ended_by: Timestamp) -> Result<usize, StoreError> {

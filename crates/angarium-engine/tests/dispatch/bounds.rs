@@ -6,12 +6,13 @@ use angarium_domain::channel::ChannelSettings;
 use angarium_domain::outcome::FailureClass;
 use angarium_domain::state::Status;
 
+use crate::home::On;
 use crate::support::{Setup, World, fail};
 
 /// With receivers that worked before and hang now, exactly `cap` deliveries are under way; and when they answer,
 /// never more.
-async fn in_flight_is(cap: usize, setup: Setup, hosts: usize) {
-    let world = World::new(setup).await;
+async fn in_flight_is(on: On, cap: usize, setup: Setup, hosts: usize) {
+    let world = World::new(on, setup).await;
     let hosts: Vec<String> = (0..hosts).map(|n| format!("h{n}")).collect();
     for host in &hosts {
         world.hand_in(host, host).await;
@@ -35,8 +36,7 @@ async fn in_flight_is(cap: usize, setup: Setup, hosts: usize) {
 }
 
 /// OB-09: one is strictly sequential; and each of the three caps holds by itself.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn each_cap_holds() {
+async fn each_cap_holds(on: On) {
     let channel = |max_parallel, max_parallel_per_receiver| ChannelSettings {
         max_parallel,
         max_parallel_per_receiver,
@@ -44,16 +44,25 @@ async fn each_cap_holds() {
     };
     let setup =
         |max_parallel_deliveries, channel| Setup { max_parallel_deliveries, channel, ..Setup::default() };
-    in_flight_is(1, setup(1, channel(64, 64)), 7).await;
-    in_flight_is(5, setup(5, channel(64, 64)), 7).await;
-    in_flight_is(3, setup(64, channel(3, 64)), 7).await;
-    in_flight_is(2, setup(64, channel(64, 2)), 1).await;
+    in_flight_is(on, 1, setup(1, channel(64, 64)), 7).await;
+    in_flight_is(on, 5, setup(5, channel(64, 64)), 7).await;
+    in_flight_is(on, 3, setup(64, channel(3, 64)), 7).await;
+    in_flight_is(on, 2, setup(64, channel(64, 2)), 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_cap_holds_on_sqlite() {
+    each_cap_holds(On::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_cap_holds_on_postgres() {
+    each_cap_holds(On::Postgres).await;
 }
 
 /// OB-09: a receiver that never answers holds its own share and nothing else.
-#[tokio::test]
-async fn a_receiver_that_hangs_holds_up_nobody_else() {
-    let mut world = World::asleep(Setup { max_parallel_deliveries: 16, ..Setup::default() }).await;
+pub(crate) async fn a_receiver_that_hangs_holds_up_nobody_else(on: On) {
+    let mut world = World::asleep(on, Setup { max_parallel_deliveries: 16, ..Setup::default() }).await;
     world.adapter.close("dead");
     for n in 0..200 {
         world.hand_in(&format!("dead {n}"), "dead").await;
@@ -71,9 +80,8 @@ async fn a_receiver_that_hangs_holds_up_nobody_else() {
 }
 
 /// OB-09: receivers that failed lately hold a quarter of the permits together, however many they are.
-#[tokio::test]
-async fn dead_receivers_together_take_a_quarter_at_most() {
-    let world = World::new(Setup { max_parallel_deliveries: 8, ..Setup::default() }).await;
+pub(crate) async fn dead_receivers_together_take_a_quarter_at_most(on: On) {
+    let world = World::new(on, Setup { max_parallel_deliveries: 8, ..Setup::default() }).await;
     let dead: Vec<String> = (0..20).map(|n| format!("dead{n}")).collect();
     for host in &dead {
         world.adapter.outcomes(host, [fail(FailureClass::Transient)]);
@@ -98,9 +106,8 @@ async fn dead_receivers_together_take_a_quarter_at_most() {
 
 /// OB-09: receivers of which nothing is known yet, and which hang, leave room for those that work, and for the
 /// first try of another newcomer.
-#[tokio::test]
-async fn newcomers_that_hang_leave_room() {
-    let world = World::new(Setup { max_parallel_deliveries: 8, ..Setup::default() }).await;
+pub(crate) async fn newcomers_that_hang_leave_room(on: On) {
+    let world = World::new(on, Setup { max_parallel_deliveries: 8, ..Setup::default() }).await;
     world.hand_in("proof", "proven").await;
     world.until("proof", Status::Delivered).await;
     for n in 0..20 {

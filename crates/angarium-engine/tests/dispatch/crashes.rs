@@ -9,12 +9,12 @@ use angarium_domain::state::Status;
 use angarium_domain::targets::TargetState;
 use angarium_store::View;
 
+use crate::home::On;
 use crate::support::{Setup, World, list, within};
 
 /// OB-24: what was in flight is sent again by the next process, under the same id; the lost attempt is on record.
-#[tokio::test]
-async fn what_was_in_flight_is_sent_again() {
-    let mut world = World::new(Setup::default()).await;
+pub(crate) async fn what_was_in_flight_is_sent_again(on: On) {
+    let mut world = World::new(on, Setup::default()).await;
     world.adapter.close("a");
     for n in 0..5 {
         world.hand_in(&n.to_string(), "a").await;
@@ -36,10 +36,9 @@ async fn what_was_in_flight_is_sent_again() {
 }
 
 /// Where a second send is worse than none, what may have been sent is parked.
-#[tokio::test]
-async fn what_may_have_been_sent_is_parked_where_that_is_asked_for() {
+pub(crate) async fn what_may_have_been_sent_is_parked_where_that_is_asked_for(on: On) {
     let channel = ChannelSettings { on_ambiguous: OnAmbiguous::Park, ..Setup::default().channel };
-    let mut world = World::new(Setup { channel, ..Setup::default() }).await;
+    let mut world = World::new(on, Setup { channel, ..Setup::default() }).await;
     world.adapter.close("a");
     world.hand_in("alarm", "a").await;
     world.adapter.begun(1).await;
@@ -53,10 +52,9 @@ async fn what_may_have_been_sent_is_parked_where_that_is_asked_for() {
 }
 
 /// OB-12: a crash in the middle of a list repeats at most what was in flight.
-#[tokio::test]
-async fn a_crash_in_a_list_repeats_what_was_in_flight() {
+pub(crate) async fn a_crash_in_a_list_repeats_what_was_in_flight(on: On) {
     let members = vec!["a", "b", "c", "d", "e", "f"];
-    let mut world = World::new(Setup { lists: vec![("ops", members)], ..Setup::default() }).await;
+    let mut world = World::new(on, Setup { lists: vec![("ops", members)], ..Setup::default() }).await;
     world.adapter.close("d");
     world.adapter.close("e");
     world.accept("alarm", list("ops")).await;
@@ -81,9 +79,8 @@ async fn a_crash_in_a_list_repeats_what_was_in_flight() {
 }
 
 /// A soft stop claims nothing more, however much waits, and finishes what is in flight.
-#[tokio::test]
-async fn a_soft_stop_finishes_what_is_in_flight() {
-    let mut world = World::new(Setup::default()).await;
+pub(crate) async fn a_soft_stop_finishes_what_is_in_flight(on: On) {
+    let mut world = World::new(on, Setup::default()).await;
     world.adapter.close("a");
     for n in 0..50 {
         world.hand_in(&n.to_string(), "a").await;
@@ -103,24 +100,23 @@ async fn a_soft_stop_finishes_what_is_in_flight() {
 }
 
 /// A stop whose grace ends cuts off what still hangs; the next start takes it back.
-#[tokio::test]
-async fn a_stop_does_not_wait_for_ever() {
-    let mut world = World::new(Setup::default()).await;
+pub(crate) async fn a_stop_does_not_wait_for_ever(on: On) {
+    let mut world = World::new(on, Setup::default()).await;
     world.adapter.close("a");
     world.hand_in("alarm", "a").await;
     world.adapter.begun(1).await;
     assert!(!world.dispatcher.take().unwrap().stop(Duration::ZERO).await);
     assert!(world.view("alarm").await.in_flight);
     world.adapter.open("a");
+    world.free_leases();
     world.start().await;
     world.until("alarm", Status::Delivered).await;
 }
 
 /// C126: a delivery that takes longer than its lease keeps the lease, and is made once.
-#[tokio::test]
-async fn c126_a_slow_delivery_keeps_its_lease() {
+pub(crate) async fn c126_a_slow_delivery_keeps_its_lease(on: On) {
     let lease = Duration::from_millis(60);
-    let world = World::new(Setup { lease, ..Setup::default() }).await;
+    let world = World::new(on, Setup { lease, ..Setup::default() }).await;
     world.adapter.close("a");
     world.hand_in("alarm", "a").await;
     world.adapter.begun(1).await;
@@ -138,12 +134,11 @@ async fn c126_a_slow_delivery_keeps_its_lease() {
 }
 
 /// A process that was paused for longer than its lease drops the claim before the first byte.
-#[tokio::test]
-async fn a_paused_process_does_not_send_under_a_lost_lease() {
+pub(crate) async fn a_paused_process_does_not_send_under_a_lost_lease(on: On) {
     let lists = vec![("ops", vec!["a", "b"])];
     let setup =
         Setup { max_parallel_deliveries: 1, lists, lease: Duration::from_secs(600), ..Setup::default() };
-    let world = World::new(setup).await;
+    let world = World::new(on, setup).await;
     world.adapter.close("a");
     world.accept("alarm", list("ops")).await;
     world.adapter.begun(1).await;
@@ -159,9 +154,8 @@ async fn a_paused_process_does_not_send_under_a_lost_lease() {
 }
 
 /// C127: a channel that was taken out of the configuration while a retry waited gets nothing more; the row says why.
-#[tokio::test]
-async fn c127_a_channel_that_is_gone_gets_nothing_more() {
-    let mut world = World::new(Setup::default()).await;
+pub(crate) async fn c127_a_channel_that_is_gone_gets_nothing_more(on: On) {
+    let mut world = World::new(on, Setup::default()).await;
     world.adapter.outcomes("a", [crate::support::fail(FailureClass::Transient)]);
     world.hand_in("alarm", "a").await;
     world.until("alarm", Status::Retrying).await;
@@ -176,12 +170,11 @@ async fn c127_a_channel_that_is_gone_gets_nothing_more() {
 }
 
 /// C047: a row that waits for longer than a lease holds none, and is tried once when its time has come.
-#[tokio::test]
-async fn c047_a_wait_longer_than_the_lease() {
+pub(crate) async fn c047_a_wait_longer_than_the_lease(on: On) {
     let hours = |n: u64| Duration::from_secs(n * 3600);
     let retry = angarium_domain::retry::RetryPolicy::fixed(hours(6), 3);
     let channel = ChannelSettings { retry, ..Setup::default().channel };
-    let world = World::new(Setup { channel, lease: hours(1), ..Setup::default() }).await;
+    let world = World::new(on, Setup { channel, lease: hours(1), ..Setup::default() }).await;
     world.adapter.outcomes("a", [crate::support::fail(FailureClass::Transient)]);
     world.hand_in("alarm", "a").await;
     world.until("alarm", Status::Retrying).await;

@@ -10,6 +10,7 @@ use angarium_domain::targets::TargetState;
 use angarium_domain::time::Clock;
 use angarium_store::{Action, View};
 
+use crate::home::On;
 use crate::support::{Scripted, Setup, World, fail, id, list};
 
 fn ops(members: Vec<&'static str>) -> Setup {
@@ -36,9 +37,8 @@ fn trouble_of_the_channel() -> Outcome {
 }
 
 /// OB-07, OB-12: who accepted is not sent to again; who is busy is retried alone; who refuses is named.
-#[tokio::test]
-async fn one_fine_one_refused_one_busy() {
-    let world = World::new(ops(vec!["fine", "refused", "busy"])).await;
+pub(crate) async fn one_fine_one_refused_one_busy(on: On) {
+    let world = World::new(on, ops(vec!["fine", "refused", "busy"])).await;
     world.adapter.outcomes("refused", [fail(FailureClass::PermanentRecipient)]);
     world.adapter.outcomes("busy", [fail(FailureClass::Transient)]);
     world.accept("alarm", list("ops")).await;
@@ -58,9 +58,8 @@ async fn one_fine_one_refused_one_busy() {
 }
 
 /// OB-12: parked when nobody accepted.
-#[tokio::test]
-async fn a_list_that_nobody_accepts_is_parked() {
-    let world = World::new(ops(vec!["a", "b"])).await;
+pub(crate) async fn a_list_that_nobody_accepts_is_parked(on: On) {
+    let world = World::new(on, ops(vec!["a", "b"])).await;
     for host in ["a", "b"] {
         world.adapter.outcomes(host, [fail(FailureClass::PermanentRecipient)]);
     }
@@ -73,9 +72,8 @@ async fn a_list_that_nobody_accepts_is_parked() {
 }
 
 /// A cancelled list stops between members: what has not been sent is not sent.
-#[tokio::test]
-async fn cancel_stops_a_list_on_its_way() {
-    let world = World::new(Setup { max_parallel_deliveries: 1, ..ops(vec!["a", "b", "c"]) }).await;
+pub(crate) async fn cancel_stops_a_list_on_its_way(on: On) {
+    let world = World::new(on, Setup { max_parallel_deliveries: 1, ..ops(vec!["a", "b", "c"]) }).await;
     world.adapter.close("a");
     world.accept("alarm", list("ops")).await;
     world.adapter.begun(1).await;
@@ -88,9 +86,8 @@ async fn cancel_stops_a_list_on_its_way() {
 }
 
 /// A list that was configured only after it was written to is delivered on the channel it has now.
-#[tokio::test]
-async fn a_list_that_was_not_known_when_it_was_written_to() {
-    let mut world = World::asleep(ops(vec!["a"])).await;
+pub(crate) async fn a_list_that_was_not_known_when_it_was_written_to(on: On) {
+    let mut world = World::asleep(on, ops(vec!["a"])).await;
     world.accept_stamped("alarm", list("ops"), false).await;
     assert_eq!(world.view("alarm").await.kind, ChannelKind::Email);
     world.start().await;
@@ -100,25 +97,23 @@ async fn a_list_that_was_not_known_when_it_was_written_to() {
 }
 
 /// While it cannot be written what became of a member, nothing more is sent, and nothing is sent twice.
-#[tokio::test]
-async fn a_database_that_takes_no_outcome_stops_a_list() {
+pub(crate) async fn a_database_that_takes_no_outcome_stops_a_list(on: On) {
     let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
-    let mut world = World::asleep(Setup { channel, ..ops(vec!["a/1", "a/2"]) }).await;
-    world.tamper("CREATE TRIGGER broken BEFORE UPDATE ON targets BEGIN SELECT RAISE(ABORT, 'no'); END");
+    let mut world = World::asleep(on, Setup { channel, ..ops(vec!["a/1", "a/2"]) }).await;
+    world.home.break_table("targets");
     world.accept("alarm", list("ops")).await;
     world.start().await;
     world.adapter.begun(1).await;
     world.looked("meanwhile").await;
     assert_eq!(world.adapter.sent(), ["a/1", "marker-meanwhile"]);
-    world.tamper("DROP TRIGGER broken");
+    world.home.mend_table("targets");
     world.until("alarm", Status::Delivered).await;
     assert_eq!((world.adapter.sent_to("a/1"), world.adapter.sent_to("a/2")), (1, 1));
 }
 
 /// What a receiver asks for in one list is heeded for that receiver, and for nobody else in the list.
-#[tokio::test]
-async fn a_rate_limited_member_holds_up_no_other() {
-    let world = World::new(ops(vec!["a", "b"])).await;
+pub(crate) async fn a_rate_limited_member_holds_up_no_other(on: On) {
+    let world = World::new(on, ops(vec!["a", "b"])).await;
     let retry_after = Some(Duration::from_secs(30));
     let limited = Failure { retry_after, ..Failure::new(FailureClass::RateLimited, "HTTP 429") };
     world.adapter.outcomes("a", [Outcome::Failed(limited)]);
@@ -137,10 +132,9 @@ async fn a_rate_limited_member_holds_up_no_other() {
 }
 
 /// A member whose receiver hangs holds up neither the other members nor the next notification.
-#[tokio::test]
-async fn a_member_that_hangs_holds_up_no_other() {
+pub(crate) async fn a_member_that_hangs_holds_up_no_other(on: On) {
     let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
-    let world = World::new(Setup { channel, ..ops(vec!["dead/1", "dead/2", "dead/3", "well"]) }).await;
+    let world = World::new(on, Setup { channel, ..ops(vec!["dead/1", "dead/2", "dead/3", "well"]) }).await;
     world.adapter.close("dead/1");
     world.accept("alarm", list("ops")).await;
     world.adapter.begun(2).await;
@@ -151,9 +145,8 @@ async fn a_member_that_hangs_holds_up_no_other() {
 }
 
 /// Members behind receivers that failed lately come last.
-#[tokio::test]
-async fn members_that_work_come_first() {
-    let world = World::new(Setup { max_parallel_deliveries: 1, ..ops(vec!["dead", "well"]) }).await;
+pub(crate) async fn members_that_work_come_first(on: On) {
+    let world = World::new(on, Setup { max_parallel_deliveries: 1, ..ops(vec!["dead", "well"]) }).await;
     world.adapter.outcomes("dead", [fail(FailureClass::Transient)]);
     world.hand_in("first", "dead").await;
     world.until("first", Status::Retrying).await;
@@ -174,9 +167,8 @@ async fn try_again(world: &World, name: &str, tries: u32) {
 
 /// OB-09: a member that is known to be dead costs the list's later notifications nothing. One of them finds out
 /// whether it lives again, and the others wait for that, each for this member alone.
-#[tokio::test]
-async fn a_dead_member_slows_no_later_notification() {
-    let world = World::new(Setup { channel: patient(), ..ops(vec!["dead", "a", "b"]) }).await;
+pub(crate) async fn a_dead_member_slows_no_later_notification(on: On) {
+    let world = World::new(on, Setup { channel: patient(), ..ops(vec!["dead", "a", "b"]) }).await;
     world.adapter.outcomes("dead", std::iter::repeat_n(fail(FailureClass::Transient), 4));
     try_again(&world, "early", 4).await;
     world.adapter.close("dead");
@@ -225,10 +217,9 @@ async fn in_trouble(world: &World, host: &'static str) {
 
 /// OB-09: a receiver that has trouble is probed for one member at a time, of whatever list. Once the probe succeeds,
 /// the others in its own notification follow at once.
-#[tokio::test]
-async fn a_dead_receiver_is_probed_for_one_member() {
+pub(crate) async fn a_dead_receiver_is_probed_for_one_member(on: On) {
     let lists = vec![("ops", vec!["dead/1", "dead/2", "a"]), ("night", vec!["dead/3", "b"])];
-    let world = World::new(Setup { channel: patient(), lists, ..Setup::default() }).await;
+    let world = World::new(on, Setup { channel: patient(), lists, ..Setup::default() }).await;
     in_trouble(&world, "dead").await;
     for member in ["dead/1", "dead/2", "dead/3"] {
         world.adapter.close(member);
@@ -249,9 +240,8 @@ async fn a_dead_receiver_is_probed_for_one_member() {
 }
 
 /// Once the probe fails, the others in its own notification are put off without a try, and at no cost.
-#[tokio::test]
-async fn a_probe_that_fails_speaks_for_its_neighbours() {
-    let world = World::new(Setup { channel: patient(), ..ops(vec!["dead/1", "dead/2", "a"]) }).await;
+pub(crate) async fn a_probe_that_fails_speaks_for_its_neighbours(on: On) {
+    let world = World::new(on, Setup { channel: patient(), ..ops(vec!["dead/1", "dead/2", "a"]) }).await;
     in_trouble(&world, "dead").await;
     world.adapter.outcomes("dead/1", [fail(FailureClass::Transient)]);
     world.accept("alarm", list("ops")).await;
@@ -266,11 +256,10 @@ async fn a_probe_that_fails_speaks_for_its_neighbours() {
 }
 
 /// Where some addresses of a receiver fail and others work, those that work are not put off until they are given up.
-#[tokio::test]
-async fn addresses_that_fail_do_not_speak_for_those_that_work() {
+pub(crate) async fn addresses_that_fail_do_not_speak_for_those_that_work(on: On) {
     let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
     let world =
-        World::new(Setup { channel, ..ops(vec!["gw/1", "gw/2", "gw/3", "gw/4", "gw/5", "gw/6"]) }).await;
+        World::new(on, Setup { channel, ..ops(vec!["gw/1", "gw/2", "gw/3", "gw/4", "gw/5", "gw/6"]) }).await;
     for member in ["gw/1", "gw/2", "gw/3"] {
         world.adapter.outcomes(member, std::iter::repeat_n(fail(FailureClass::Transient), 9));
     }
@@ -285,9 +274,8 @@ async fn addresses_that_fail_do_not_speak_for_those_that_work() {
 /// OB-09, OB-13: a member that stays dead is given up when the policy is used up, also in notifications that never get
 /// to try it because another is at it each time; so their number stays bounded. To be put off for the first time costs
 /// nothing, nor does it while the receiver has not failed again.
-#[tokio::test]
-async fn a_member_that_stays_dead_is_given_up() {
-    let world = World::new(ops(vec!["dead", "a"])).await;
+pub(crate) async fn a_member_that_stays_dead_is_given_up(on: On) {
+    let world = World::new(on, ops(vec!["dead", "a"])).await;
     in_trouble(&world, "dead").await;
     world.adapter.outcomes("dead", std::iter::repeat_n(fail(FailureClass::Transient), 9));
     world.adapter.close("dead");
@@ -330,10 +318,9 @@ async fn a_member_that_stays_dead_is_given_up() {
 }
 
 /// However many notifications wait for members that are dead, a new one does not queue behind them.
-#[tokio::test]
-async fn later_attempts_stand_in_nobodys_way() {
+pub(crate) async fn later_attempts_stand_in_nobodys_way(on: On) {
     let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
-    let world = World::new(Setup { channel, ..ops(vec!["dead", "a"]) }).await;
+    let world = World::new(on, Setup { channel, ..ops(vec!["dead", "a"]) }).await;
     world.adapter.outcomes("dead", [fail(FailureClass::Transient)]);
     world.accept("old", list("ops")).await;
     world.until("old", Status::Retrying).await;
@@ -350,12 +337,11 @@ async fn later_attempts_stand_in_nobodys_way() {
 }
 
 /// OB-09: however many members are dead, they hold up one notification of the list at a time.
-#[tokio::test]
-async fn many_dead_members_hold_up_one_notification() {
+pub(crate) async fn many_dead_members_hold_up_one_notification(on: On) {
     let dead = vec!["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9"];
     let channel = ChannelSettings { max_parallel: 10, ..patient() };
     let members = [dead.clone(), vec!["well"]].concat();
-    let world = World::new(Setup { channel, ..ops(members) }).await;
+    let world = World::new(on, Setup { channel, ..ops(members) }).await;
     for host in &dead {
         world.adapter.outcomes(host, std::iter::repeat_n(fail(FailureClass::Transient), 3));
     }
@@ -387,9 +373,8 @@ async fn many_dead_members_hold_up_one_notification() {
 }
 
 /// Trouble that is the whole channel's is held against neither the list nor the receivers behind its members.
-#[tokio::test]
-async fn trouble_of_the_channel_is_nobodys() {
-    let world = World::new(Setup { channel: patient(), ..ops(vec!["a", "b"]) }).await;
+pub(crate) async fn trouble_of_the_channel_is_nobodys(on: On) {
+    let world = World::new(on, Setup { channel: patient(), ..ops(vec!["a", "b"]) }).await;
     for host in ["a", "b"] {
         world.adapter.outcomes(host, std::iter::repeat_n(trouble_of_the_channel(), 4));
     }
@@ -412,9 +397,8 @@ async fn trouble_of_the_channel_is_nobodys() {
 
 /// OB-11, OB-12, C093: all that are due go into one exchange; on the retry the busy one is sent to alone, whoever
 /// accepted gets no second copy, and whoever refused is not asked again.
-#[tokio::test]
-async fn c093_the_busy_one_is_sent_to_alone() {
-    let world = World::new(ops_in_one_exchange(vec!["a", "b", "c"])).await;
+pub(crate) async fn c093_the_busy_one_is_sent_to_alone(on: On) {
+    let world = World::new(on, ops_in_one_exchange(vec!["a", "b", "c"])).await;
     world.adapter.outcomes("b", [fail(FailureClass::PermanentRecipient)]);
     world.adapter.outcomes("c", [fail(FailureClass::Transient)]);
     world.accept("alarm", list("ops")).await;
@@ -430,10 +414,9 @@ async fn c093_the_busy_one_is_sent_to_alone() {
 }
 
 /// OB-11: where one message goes to all, none waits for a probe of another, and their order is the list's.
-#[tokio::test]
-async fn one_exchange_carries_members_that_fail_too() {
+pub(crate) async fn one_exchange_carries_members_that_fail_too(on: On) {
     let setup = ops_in_one_exchange(vec!["busy", "a"]);
-    let world = World::new(Setup { channel: patient(), ..setup }).await;
+    let world = World::new(on, Setup { channel: patient(), ..setup }).await;
     world.adapter.outcomes("busy", std::iter::repeat_n(fail(FailureClass::Transient), 4));
     try_again(&world, "early", 4).await;
     world.adapter.close("busy");
@@ -449,9 +432,8 @@ async fn one_exchange_carries_members_that_fail_too() {
 }
 
 /// OB-11: however often each failed, the members of one exchange keep the list's order.
-#[tokio::test]
-async fn one_exchange_keeps_the_order_of_the_list() {
-    let world = World::new(ops_in_one_exchange(vec!["busy", "limited"])).await;
+pub(crate) async fn one_exchange_keeps_the_order_of_the_list(on: On) {
+    let world = World::new(on, ops_in_one_exchange(vec!["busy", "limited"])).await;
     world.adapter.outcomes("busy", [fail(FailureClass::Transient)]);
     world.adapter.outcomes("limited", [fail(FailureClass::RateLimited)]);
     world.accept("alarm", list("ops")).await;
@@ -463,12 +445,9 @@ async fn one_exchange_keeps_the_order_of_the_list() {
 }
 
 /// However many members of one exchange ask for the channel to be left alone, that is written once.
-#[tokio::test]
-async fn a_wait_of_the_whole_channel_is_written_once() {
-    let world = World::new(ops_in_one_exchange(vec!["a", "b", "c"])).await;
-    world.tamper(
-        "CREATE TRIGGER twice BEFORE UPDATE ON channel_states BEGIN SELECT RAISE(ABORT, 'twice'); END",
-    );
+pub(crate) async fn a_wait_of_the_whole_channel_is_written_once(on: On) {
+    let world = World::new(on, ops_in_one_exchange(vec!["a", "b", "c"])).await;
+    world.home.break_table("channel_states");
     for host in ["a", "b", "c"] {
         world.adapter.outcomes(host, [trouble_of_the_channel()]);
     }
@@ -484,9 +463,8 @@ async fn a_wait_of_the_whole_channel_is_written_once() {
 
 /// C107: a list none of whose members may be sent to is parked, with an entry in the trail; nothing is sent, and
 /// it does not count as delivered. (A list without members cannot be configured.)
-#[tokio::test]
-async fn c107_a_list_whose_members_all_opted_out_is_parked() {
-    let world = World::new(ops(vec!["a", "b"])).await;
+pub(crate) async fn c107_a_list_whose_members_all_opted_out_is_parked(on: On) {
+    let world = World::new(on, ops(vec!["a", "b"])).await;
     let gone = Failure { suppress: true, ..Failure::new(FailureClass::PermanentRecipient, "HTTP 410") };
     for host in ["a", "b"] {
         world.adapter.outcomes(host, [Outcome::Failed(gone.clone())]);

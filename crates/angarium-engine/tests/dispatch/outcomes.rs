@@ -5,15 +5,16 @@ use std::time::Duration;
 use angarium_domain::channel::{ChannelKind, ChannelSettings};
 use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 use angarium_domain::state::Status;
-use angarium_domain::time::{Clock, Timestamp};
+use angarium_domain::time::Clock;
 use angarium_store::Action;
 
-use crate::support::{Act, Scripted, Setup, World, fail, list, ok, within};
+use crate::home::On;
+use crate::support::{Act, Scripted, Setup, World, fail, list, ok};
 
 /// OB-06: woken at once by new work, long before the interval ends.
-#[tokio::test]
-async fn new_work_wakes_the_dispatcher() {
-    let world = World::new(Setup { dispatch_interval: Duration::from_secs(3600), ..Setup::default() }).await;
+pub(crate) async fn new_work_wakes_the_dispatcher(on: On) {
+    let world =
+        World::new(on, Setup { dispatch_interval: Duration::from_secs(3600), ..Setup::default() }).await;
     world.hand_in("alarm", "a").await;
     let row = world.until("alarm", Status::Delivered).await;
     assert_eq!((row.delivered_at, row.last_error), (Some(row.created_at), None));
@@ -21,17 +22,15 @@ async fn new_work_wakes_the_dispatcher() {
 }
 
 /// OB-06: and the fixed interval finds it without being woken.
-#[tokio::test]
-async fn work_is_found_without_a_wake_up() {
-    let world = World::new(Setup::default()).await;
+pub(crate) async fn work_is_found_without_a_wake_up(on: On) {
+    let world = World::new(on, Setup::default()).await;
     world.accept("alarm", crate::support::hook("a")).await;
     world.until("alarm", Status::Delivered).await;
 }
 
 /// OB-10, OB-13: a transient failure is tried again when its time has come, and parked when retries end.
-#[tokio::test]
-async fn transient_failures_are_retried_and_then_parked() {
-    let world = World::new(Setup::default()).await;
+pub(crate) async fn transient_failures_are_retried_and_then_parked(on: On) {
+    let world = World::new(on, Setup::default()).await;
     world.adapter.outcomes(
         "a",
         [fail(FailureClass::Transient), fail(FailureClass::Transient), fail(FailureClass::Transient)],
@@ -52,9 +51,8 @@ async fn transient_failures_are_retried_and_then_parked() {
 }
 
 /// OB-10: a permanent failure parks at once.
-#[tokio::test]
-async fn permanent_failures_park_at_once() {
-    let world = World::new(Setup::default()).await;
+pub(crate) async fn permanent_failures_park_at_once(on: On) {
+    let world = World::new(on, Setup::default()).await;
     for (host, class) in [("m", FailureClass::PermanentMessage), ("r", FailureClass::PermanentRecipient)] {
         world.adapter.outcomes(host, [fail(class)]);
         world.hand_in(host, host).await;
@@ -64,9 +62,8 @@ async fn permanent_failures_park_at_once() {
 }
 
 /// OB-16: Retry starts a fresh budget.
-#[tokio::test]
-async fn an_operator_retry_starts_afresh() {
-    let world = World::new(Setup::default()).await;
+pub(crate) async fn an_operator_retry_starts_afresh(on: On) {
+    let world = World::new(on, Setup::default()).await;
     world.adapter.outcomes("a", [fail(FailureClass::PermanentMessage), fail(FailureClass::Transient), ok()]);
     world.hand_in("alarm", "a").await;
     world.until("alarm", Status::Parked).await;
@@ -78,9 +75,8 @@ async fn an_operator_retry_starts_afresh() {
 }
 
 /// OB-04: an unknown list is parked with "list not found".
-#[tokio::test]
-async fn an_unknown_list_is_parked() {
-    let world = World::new(Setup::default()).await;
+pub(crate) async fn an_unknown_list_is_parked(on: On) {
+    let world = World::new(on, Setup::default()).await;
     world.accept("alarm", list("nobody")).await;
     let row = world.until("alarm", Status::Parked).await;
     assert_eq!(row.kind, ChannelKind::Email);
@@ -89,25 +85,24 @@ async fn an_unknown_list_is_parked() {
 }
 
 /// OB-08: no adapter for a kind parks; the last one registered for a kind wins.
-#[tokio::test]
-async fn adapters_by_kind() {
+pub(crate) async fn adapters_by_kind(on: On) {
     let setup = Setup { adapters: vec![Scripted::new(ChannelKind::Sms)], ..Setup::default() };
-    let world = World::new(setup).await;
+    let world = World::new(on, setup).await;
     world.hand_in("alarm", "a").await;
     let row = world.until("alarm", Status::Parked).await;
     assert!(row.last_error.unwrap().detail.contains("no adapter"));
 
     let (first, last) = (Scripted::new(ChannelKind::Webhook), Scripted::new(ChannelKind::Webhook));
-    let world = World::new(Setup { adapters: vec![first.clone(), last.clone()], ..Setup::default() }).await;
+    let world =
+        World::new(on, Setup { adapters: vec![first.clone(), last.clone()], ..Setup::default() }).await;
     world.hand_in("alarm", "a").await;
     world.until("alarm", Status::Delivered).await;
     assert_eq!((first.sent().len(), last.sent().len()), (0, 1));
 }
 
-#[tokio::test]
-async fn a_disabled_channel_parks() {
+pub(crate) async fn a_disabled_channel_parks(on: On) {
     let channel = ChannelSettings { enabled: false, ..ChannelSettings::of(ChannelKind::Webhook) };
-    let world = World::new(Setup { channel, ..Setup::default() }).await;
+    let world = World::new(on, Setup { channel, ..Setup::default() }).await;
     world.hand_in("alarm", "a").await;
     let row = world.until("alarm", Status::Parked).await;
     assert!(row.last_error.unwrap().detail.contains("channel_disabled"));
@@ -115,9 +110,8 @@ async fn a_disabled_channel_parks() {
 }
 
 /// DD-07: an adapter that panics, wherever, becomes a failed attempt, and the work goes on.
-#[tokio::test]
-async fn a_panic_is_our_own_failure() {
-    let world = World::new(Setup { lists: vec![("ops", vec!["c", "d"])], ..Setup::default() }).await;
+pub(crate) async fn a_panic_is_our_own_failure(on: On) {
+    let world = World::new(on, Setup { lists: vec![("ops", vec!["c", "d"])], ..Setup::default() }).await;
     for (address, act) in [("a", Act::Panic), ("b", Act::PanicEarly), ("d", Act::PanicEarly)] {
         world.adapter.script(address, [act]);
     }
@@ -134,9 +128,8 @@ async fn a_panic_is_our_own_failure() {
 }
 
 /// C035: three receivers, three fates.
-#[tokio::test]
-async fn c035_each_receiver_is_retried_on_its_own() {
-    let world = World::new(Setup::default()).await;
+pub(crate) async fn c035_each_receiver_is_retried_on_its_own(on: On) {
+    let world = World::new(on, Setup::default()).await;
     for host in ["a", "b", "c"] {
         world.adapter.outcomes(host, [fail(FailureClass::Transient)]);
         world.hand_in(host, host).await;
@@ -149,15 +142,14 @@ async fn c035_each_receiver_is_retried_on_its_own() {
     }
 }
 
-fn limited() -> Outcome {
+pub(crate) fn limited() -> Outcome {
     let retry_after = Some(Duration::from_secs(30));
     Outcome::Failed(Failure { retry_after, ..Failure::new(FailureClass::RateLimited, "HTTP 429") })
 }
 
 /// C043: a rate limit holds for its receiver and for nobody else.
-#[tokio::test]
-async fn c043_a_rate_limit_slows_its_receiver_alone() {
-    let world = World::new(Setup::default()).await;
+pub(crate) async fn c043_a_rate_limit_slows_its_receiver_alone(on: On) {
+    let world = World::new(on, Setup::default()).await;
     world.adapter.outcomes("a", [limited()]);
     world.hand_in("first", "a").await;
     world.until("first", Status::Retrying).await;
@@ -173,9 +165,8 @@ async fn c043_a_rate_limit_slows_its_receiver_alone() {
 }
 
 /// C043: rate limits cost no budget, however many there are.
-#[tokio::test]
-async fn c043_a_rate_limit_costs_no_budget() {
-    let world = World::new(Setup::default()).await;
+pub(crate) async fn c043_a_rate_limit_costs_no_budget(on: On) {
+    let world = World::new(on, Setup::default()).await;
     world.adapter.outcomes("a", (0..5).map(|_| limited()));
     world.hand_in("alarm", "a").await;
     for retries in 1..=5 {
@@ -188,10 +179,9 @@ async fn c043_a_rate_limit_costs_no_budget() {
 }
 
 /// C114: after an opt-out nothing more is sent to that address, and what waited is parked, visible.
-#[tokio::test]
-async fn c114_an_opt_out_ends_an_address() {
+pub(crate) async fn c114_an_opt_out_ends_an_address(on: On) {
     let channel = ChannelSettings { max_parallel_per_receiver: 1, ..Setup::default().channel };
-    let world = World::asleep(Setup { channel, ..Setup::default() }).await;
+    let world = World::asleep(on, Setup { channel, ..Setup::default() }).await;
     let gone = Failure { suppress: true, ..Failure::new(FailureClass::PermanentRecipient, "HTTP 410") };
     world.adapter.outcomes("a", [Outcome::Failed(gone)]);
     let mut world = world;
@@ -207,20 +197,17 @@ async fn c114_an_opt_out_ends_an_address() {
     assert_eq!(world.store.list_suppressions(None, 100).await.unwrap().len(), 1);
 }
 
-/// C051: a wait of seconds stays one when the wall clock is set back by hours.
-#[tokio::test]
-async fn c051_a_wait_follows_a_clock_that_is_set_back() {
-    let world = World::new(Setup { lease: Duration::from_millis(300), ..Setup::default() }).await;
+/// C051: a wait of seconds stays one when the clock that all follow is set back by hours.
+pub(crate) async fn c051_a_wait_follows_a_clock_that_is_set_back(on: On) {
+    let mut world = World::new(on, Setup::default()).await;
     world.adapter.outcomes("a", [limited()]);
     world.hand_in("first", "a").await;
     world.until("first", Status::Retrying).await;
-    let now = || Clock::now(world.clock.as_ref());
-    world.clock.step_wall_clock(now().minus(Duration::from_secs(7200)));
-    let soon = |until: Timestamp| until.since(now()) <= Duration::from_secs(30);
-    within(async {
-        while !world.store.waiting_lanes(now()).await.unwrap().iter().all(|lane| soon(lane.waits_until)) {}
-    })
-    .await;
+    world.clock.step_wall_clock(world.clock.now().minus(Duration::from_secs(7200)));
+    world.beat().await;
+    let waits: Vec<_> = world.store.waiting_lanes(world.clock.now()).await.unwrap();
+    let longest = waits.iter().map(|lane| lane.waits_until.since(world.clock.now())).max();
+    assert_eq!(longest, Some(Duration::from_secs(30)));
     world.hand_in("second", "a").await;
     world.advance(30);
     world.until("second", Status::Delivered).await;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,14 +19,18 @@ use angarium_domain::state::Status;
 use angarium_domain::text::{Actor, Body, ChannelName, ListName, Provenance, Subject};
 use angarium_domain::time::{Clock, ManualClock, Timestamp};
 use angarium_engine::catalog::{Catalog, List};
+use angarium_engine::clock::FollowingClock;
 use angarium_engine::dispatcher::{Dispatcher, Parts, Settings};
+use angarium_engine::nodes::Node;
 use angarium_engine::registry::Registry;
 use angarium_engine::wake::Wake;
 use angarium_store::*;
 use tokio::sync::{Semaphore, watch};
 
+use crate::home::{Home, On};
+
 /// Nothing here takes so long unless it is broken.
-const NEVER: Duration = Duration::from_secs(60);
+pub(crate) const NEVER: Duration = Duration::from_secs(60);
 
 pub(crate) fn fail(class: FailureClass) -> Outcome {
     Outcome::Failed(Failure::new(class, class.as_str()))
@@ -182,6 +185,7 @@ pub(crate) fn url(name: &str) -> String {
 }
 
 /// How a world is set up.
+#[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) channel: ChannelSettings,
     pub(crate) lists: Vec<(&'static str, Vec<&'static str>)>,
@@ -191,6 +195,8 @@ pub(crate) struct Setup {
     pub(crate) adapters: Vec<Arc<Scripted>>,
     /// The channel is not (any more) in the configuration.
     pub(crate) unconfigured: bool,
+    /// Nodes give each other no hints.
+    pub(crate) poll_only: bool,
 }
 
 impl Default for Setup {
@@ -204,46 +210,85 @@ impl Default for Setup {
             lease: Duration::from_secs(60),
             adapters: vec![Scripted::new(ChannelKind::Webhook)],
             unconfigured: false,
+            poll_only: false,
         }
     }
 }
 
-/// A database, a dispatcher on it, and everything a story needs to see.
+/// A database, a node with a dispatcher on it, and everything a story needs to see.
 pub(crate) struct World {
+    pub(crate) home: Arc<Home>,
     pub(crate) store: Arc<Store>,
+    /// The machine's.
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) adapter: Arc<Scripted>,
     pub(crate) wake: Wake,
+    pub(crate) node: Option<Node>,
+    pub(crate) followed: Arc<FollowingClock>,
     pub(crate) dispatcher: Option<Dispatcher>,
     pub(crate) setup: Setup,
-    path: PathBuf,
-    _folder: tempfile::TempDir,
+    name: &'static str,
 }
 
 impl World {
-    pub(crate) async fn new(setup: Setup) -> Self {
-        let mut world = World::asleep(setup).await;
+    pub(crate) async fn new(on: On, setup: Setup) -> Self {
+        let mut world = World::asleep(on, setup).await;
         world.start().await;
         world
     }
 
-    /// A world whose dispatcher has not started yet.
-    pub(crate) async fn asleep(setup: Setup) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("angarium.db");
+    /// A world whose node has not started yet.
+    pub(crate) async fn asleep(on: On, setup: Setup) -> Self {
+        let home = Arc::new(Home::fresh(on));
+        let now = Timestamp::from_micros(1_800_000_000_000_000);
+        let options = Options { poll_only: setup.poll_only, ..home.options() };
+        World::at_home(home, &options, setup, "node-a", now).await
+    }
+
+    /// Another node on the same database that has not started yet, by itself in all else: its own clock, its own adapter.
+    pub(crate) async fn neighbour(&self, name: &'static str) -> Self {
+        let options = Options { poll_only: self.setup.poll_only, ..self.home.options() };
+        self.neighbour_by(name, &options).await
+    }
+
+    /// As [`Self::neighbour`], by another way to the database.
+    pub(crate) async fn neighbour_by(&self, name: &'static str, options: &Options) -> Self {
+        let setup = Setup { adapters: vec![Scripted::new(self.setup.channel.kind)], ..self.setup.clone() };
+        World::at_home(Arc::clone(&self.home), options, setup, name, self.clock.now()).await
+    }
+
+    async fn at_home(
+        home: Arc<Home>,
+        options: &Options,
+        setup: Setup,
+        name: &'static str,
+        now: Timestamp,
+    ) -> Self {
+        let clock = Arc::new(ManualClock::at(now));
         World {
-            store: Arc::new(Store::open(&Options::new(&path)).await.unwrap()),
-            clock: Arc::new(ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000))),
+            home,
+            store: Arc::new(Store::open(options).await.unwrap()),
+            followed: Arc::new(FollowingClock::new(Arc::clone(&clock) as Arc<dyn Clock>)),
+            clock,
             adapter: Arc::clone(setup.adapters.last().unwrap()),
             wake: Wake::default(),
+            node: None,
             dispatcher: None,
             setup,
-            path,
-            _folder: folder,
+            name,
         }
     }
 
+    /// Signs in, without a pulse, so that the clock goes on as the story says, and dispatches.
     pub(crate) async fn start(&mut self) {
+        let me = NewNode { name: self.name.into(), version: "1.2.3".into(), address: "127.0.0.1:1".into() };
+        let mut node = Node::new(Arc::clone(&self.store), Arc::clone(&self.followed), me);
+        node.live(None).await.unwrap();
+        self.dispatch(&node).await;
+        self.node = Some(node);
+    }
+
+    async fn dispatch(&mut self, node: &Node) {
         let hooks = ChannelName::parse("hooks").unwrap();
         let lists = self.setup.lists.iter().map(|(name, members)| {
             let members =
@@ -265,7 +310,8 @@ impl World {
             store: Arc::clone(&self.store),
             catalog: Arc::new(catalog),
             adapters,
-            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            clock: Arc::clone(&self.followed) as Arc<dyn Clock>,
+            vitals: node.vitals(),
             chance: Arc::new(SeededChance::new(1)),
             wake: self.wake.clone(),
             observer: Arc::new(|_, _| ()),
@@ -274,18 +320,30 @@ impl World {
             dispatch_interval: self.setup.dispatch_interval,
             max_parallel_deliveries: self.setup.max_parallel_deliveries,
             lease: self.setup.lease,
-            node: "node-a".into(),
+            node: self.name.into(),
         };
         self.dispatcher = Some(Dispatcher::start(parts, settings).await.unwrap());
     }
 
-    /// The process dies: whatever was in flight is cut off. The database is opened anew.
+    /// A heartbeat, without a pulse.
+    pub(crate) async fn beat(&mut self) {
+        self.node.as_mut().unwrap().live(None).await.unwrap();
+    }
+
+    /// Whether the node leads.
+    pub(crate) fn leads(&self) -> bool {
+        self.node.as_ref().unwrap().leadership().tenure().is_some()
+    }
+
+    /// The process dies: whatever was in flight is cut off. The database is opened anew, and what the dead one held is
+    /// free.
     pub(crate) async fn crash(&mut self) {
         self.dispatcher = None;
-        let path = &self.path;
+        self.node = None;
+        let options = self.home.options();
         self.store = within(async {
             loop {
-                match Store::open(&Options::new(path)).await {
+                match Store::open(&options).await {
                     Ok(store) => return Arc::new(store),
                     Err(StoreError::Locked(_)) => pause().await,
                     Err(error) => panic!("{error}"),
@@ -293,10 +351,19 @@ impl World {
             }
         })
         .await;
+        self.free_leases();
+    }
+
+    /// What a process held that ended is free at once on SQLite, and once its lease has ended on PostgreSQL.
+    pub(crate) fn free_leases(&self) {
+        if self.store.is_shared() {
+            self.clock.advance(self.setup.lease);
+        }
     }
 
     /// Lets go of the database, as a process does that ends.
     pub(crate) fn let_go(&mut self) {
+        self.node = None;
         let folder = tempfile::tempdir().unwrap();
         let nowhere = Options::new(folder.path().join("nowhere.db"));
         let runtime = tokio::runtime::Handle::current();
@@ -331,14 +398,7 @@ impl World {
             enqueued_at: None,
             accepted_by: Actor::system(),
         };
-        self.store.accept(vec![notification], self.clock.now()).await.unwrap();
-    }
-
-    /// Changes the database behind everybody's back.
-    pub(crate) fn tamper(&self, sql: &str) {
-        let connection = rusqlite::Connection::open(&self.path).unwrap();
-        connection.busy_timeout(NEVER).unwrap();
-        connection.execute_batch(sql).unwrap();
+        self.store.accept(vec![notification], self.followed.now()).await.unwrap();
     }
 
     pub(crate) async fn hand_in(&self, name: &str, host: &str) {
@@ -352,7 +412,7 @@ impl World {
 
     pub(crate) async fn act(&self, name: &str, action: Action) -> ActionOutcome {
         let request = ActionRequest { id: id(name), action, actor: Actor::system(), reason: None };
-        let outcome = self.store.act(request, self.clock.now()).await.unwrap();
+        let outcome = self.store.act(request, self.followed.now()).await.unwrap();
         self.wake.now();
         outcome
     }
@@ -410,7 +470,7 @@ pub(crate) fn list(name: &str) -> Recipient {
 }
 
 /// The database gives no signal when a row changes, so that a story looks again.
-async fn pause() {
+pub(crate) async fn pause() {
     tokio::time::sleep(Duration::from_millis(2)).await; // tidy: sleep between two looks at the database
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use angarium_domain::time::Clock;
+use angarium_engine::vitals::Vitals;
 use angarium_store::Store;
 use axum::Json;
 use axum::extract::State;
@@ -28,6 +29,7 @@ struct Known {
     ready: AtomicBool,
     stopping: AtomicBool,
     faults: Mutex<BTreeMap<&'static str, String>>,
+    vitals: OnceLock<Arc<Vitals>>,
     /// When the database was last asked, and what is wrong with it.
     pinged: tokio::sync::Mutex<Option<(Duration, Option<&'static str>)>>,
 }
@@ -53,6 +55,16 @@ impl Health {
         };
     }
 
+    /// From here on what this node knows of itself counts too. Only the first call has an effect.
+    pub fn heed(&self, vitals: Arc<Vitals>) {
+        let _heeded_already = self.0.vitals.set(vitals);
+    }
+
+    /// What this node knows of itself, once it has signed in.
+    pub(super) fn vitals(&self) -> Option<&Vitals> {
+        self.0.vitals.get().map(Arc::as_ref)
+    }
+
     /// Why the process should not be given work; nothing if it should.
     async fn reasons(&self, store: &Store, clock: &dyn Clock) -> Vec<String> {
         let mut reasons = Vec::new();
@@ -65,6 +77,7 @@ impl Health {
             let faults = self.0.faults.lock().unwrap_or_else(PoisonError::into_inner);
             reasons.extend(faults.iter().map(|(what, reason)| format!("{what}: {reason}")));
         }
+        reasons.extend(self.vitals().and_then(Vitals::trouble).map(|trouble| format!("clock: {trouble}")));
         reasons.extend(self.ask_database(store, clock).await.map(str::to_owned));
         reasons
     }
@@ -94,11 +107,19 @@ pub(super) async fn alive() -> Json<HealthAnswer> {
     Json(HealthAnswer { status: "alive".to_owned() })
 }
 
-/// `GET /readyz`
+/// `GET /readyz`. What was lost in a failover is no reason not to take what comes; it is told until the next start.
 pub(super) async fn ready(State(app): State<Shared>) -> Result<Json<HealthAnswer>, Problem> {
     let reasons = app.health.reasons(&app.store, &*app.clock).await;
-    if reasons.is_empty() {
-        return Ok(Json(HealthAnswer { status: "ready".to_owned() }));
+    if !reasons.is_empty() {
+        return Err(Problem::new(Code::NotReady, reasons.join("; ")));
     }
-    Err(Problem::new(Code::NotReady, reasons.join("; ")))
+    let lost = app.health.vitals().map_or(0, Vitals::lost_acknowledgements);
+    let status = match lost {
+        0 => "ready".to_owned(),
+        lost => format!(
+            "ready; durability_regression: {lost} acknowledged notifications were lost in a failover of the database, \
+             the log names them"
+        ),
+    };
+    Ok(Json(HealthAnswer { status }))
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::outcome::FailureClass;
-use angarium_store::Kpi;
+use angarium_domain::time::Timestamp;
+use angarium_engine::vitals::Vitals;
+use angarium_store::{Kpi, NODE_LOST_AFTER, NodeView};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::header;
@@ -45,6 +47,8 @@ struct Counted {
     attempts: Family<ByClass, Counter>,
     keys_refused: Counter,
     failed_audit_writes: Counter,
+    failed_heartbeats: Counter,
+    lost_acknowledgements: Counter,
     gauges: Gauges,
 }
 
@@ -56,6 +60,10 @@ struct Gauges {
     in_flight: Gauge,
     oldest_pending_seconds: Gauge<f64, AtomicU64>,
     store_up: Gauge,
+    nodes: Gauge,
+    leads: Gauge,
+    database_seconds: Gauge<f64, AtomicU64>,
+    database_dead_rows: Gauge,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -94,6 +102,8 @@ impl Default for Metrics {
             attempts: Family::default(),
             keys_refused: Counter::default(),
             failed_audit_writes: Counter::default(),
+            failed_heartbeats: Counter::default(),
+            lost_acknowledgements: Counter::default(),
             gauges: Gauges::default(),
         };
         counted.register();
@@ -159,7 +169,32 @@ impl Counted {
             "Audit entries that could not be written with their facts; they are made up for",
             self.failed_audit_writes.clone(),
         );
-        let gauges = &self.gauges;
+        registry.register(
+            "heartbeats_failed",
+            "Heartbeats of this node that did not reach the database",
+            self.failed_heartbeats.clone(),
+        );
+        registry.register(
+            "acknowledgements_lost",
+            "Notifications acknowledged by this node that a failover of the database lost",
+            self.lost_acknowledgements.clone(),
+        );
+        self.gauges.register(registry);
+    }
+
+    /// Takes over what this node knows of itself.
+    fn take_in(&self, vitals: &Vitals) {
+        self.failed_heartbeats.inner().store(vitals.failed_heartbeats(), Ordering::Relaxed);
+        self.lost_acknowledgements.inner().store(vitals.lost_acknowledgements(), Ordering::Relaxed);
+        self.gauges.leads.set(i64::from(vitals.leads()));
+        self.gauges.database_seconds.set(vitals.round_trip().as_secs_f64());
+        self.gauges.database_dead_rows.set(vitals.dead_rows());
+    }
+}
+
+impl Gauges {
+    fn register(&self, registry: &mut Registry) {
+        let gauges = self;
         registry.register("queue_depth", "Notifications pending or retrying", gauges.queue_depth.clone());
         registry.register("stuck", "Of these, waiting for too long", gauges.stuck.clone());
         registry.register("parked", "Notifications parked", gauges.parked.clone());
@@ -170,10 +205,25 @@ impl Counted {
             gauges.oldest_pending_seconds.clone(),
         );
         registry.register("store_up", "Whether the gauges could be read", gauges.store_up.clone());
+        registry.register("nodes", "Nodes that gave a sign of life lately", gauges.nodes.clone());
+        registry.register("leads", "Whether this node does what one does for all", gauges.leads.clone());
+        registry.register(
+            "database_seconds",
+            "How long the database's server took to answer this node last; 0 on SQLite",
+            gauges.database_seconds.clone(),
+        );
+        registry.register(
+            "database_dead_rows",
+            "Versions of notifications that PostgreSQL has not cleared away yet",
+            gauges.database_dead_rows.clone(),
+        );
     }
-}
 
-impl Gauges {
+    fn set_nodes(&self, nodes: &[NodeView], now: Timestamp) {
+        let alive = nodes.iter().filter(|node| now.since(node.seen_at) < NODE_LOST_AFTER).count();
+        self.nodes.set(i64::try_from(alive).unwrap_or(i64::MAX));
+    }
+
     fn set(&self, kpi: &Kpi, oldest: Duration) {
         self.queue_depth.set(kpi.queue_depth);
         self.stuck.set(kpi.stuck_count);
@@ -198,6 +248,13 @@ pub(super) async fn scrape(
             counted.gauges.set(&kpis.global, oldest.unwrap_or_default());
         }
         Err(error) => tracing::warn!(cause = %error, "the gauges could not be read"),
+    }
+    // If the figures could be read, so can these; else they stand as they are too.
+    if let Ok(nodes) = app.store.nodes(asked.now).await {
+        counted.gauges.set_nodes(&nodes, asked.now);
+    }
+    if let Some(vitals) = app.health.vitals() {
+        counted.take_in(vitals);
     }
     counted.failed_audit_writes.inner().store(app.store.failed_audit_writes(), Ordering::Relaxed);
     let mut text = String::new();

@@ -1,6 +1,7 @@
 //! From the configuration to the parts that work by it.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use angarium_channels::email::dkim::Signer;
@@ -12,6 +13,7 @@ use angarium_domain::text::ChannelName;
 use angarium_egress::{Client, Connector, Options, roots_from_pem};
 use angarium_engine::catalog::{Catalog, List};
 use angarium_engine::registry::Registry;
+use angarium_store::NewNode;
 
 use super::StartError;
 use crate::config::{Config, Login, Proof, Secret, Transport};
@@ -105,7 +107,7 @@ fn login(login: &Login) -> email::Login {
 
 /// The machine's name if it is one that a relay takes: with a domain, and without characters that no host has.
 fn full_host_name() -> Option<String> {
-    let name = node_name();
+    let name = machine_name();
     let host = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'));
     let inside = name.trim_matches(['.', '-']).len() == name.len();
     (host && inside && name.contains('.')).then_some(name)
@@ -124,8 +126,18 @@ fn options(config: &Config) -> Result<Options, StartError> {
     Ok(options)
 }
 
-/// The machine's name, as attempts show it.
-pub(super) fn node_name() -> String {
+/// The name of this server, as attempts and other nodes show it: the machine's unless the configuration gives one.
+pub(super) fn node_name(config: &Config) -> String {
+    config.server.node.clone().unwrap_or_else(machine_name)
+}
+
+/// This server, as the others see it.
+pub(super) fn node(config: &Config, address: SocketAddr) -> NewNode {
+    let (name, version) = (node_name(config), env!("CARGO_PKG_VERSION").to_owned());
+    NewNode { name, version, address: address.to_string() }
+}
+
+fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "node".to_owned() } else { name.trim().to_owned() }
 }

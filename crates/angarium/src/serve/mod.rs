@@ -1,10 +1,11 @@
 //! The server's life: start, serve, stop.
 //!
-//! A start opens the database (and so takes it for this process), lets suspended channels try again, takes back what
-//! a dead process held, starts to dispatch, and only then serves connections; `listening on …` is printed and `/readyz` answers 200 from
-//! then on. The first signal stops softly: nothing new is claimed, what is in flight is finished and written,
-//! the status is 0. A second signal, or a grace that ends, stops hard, which is safe at any point. A part that
-//! ends by itself ends the process, loudly.
+//! A start opens the database (a SQLite file is taken for this process by that), signs in among the nodes that use it,
+//! lets suspended channels try again, takes back what dead processes held, starts to dispatch, and only then serves
+//! connections; `listening on …` is printed and `/readyz` answers 200 from then on. The first signal stops softly:
+//! nothing new is claimed, what is in flight is finished and written, the node signs out, the status is 0. A second
+//! signal, or a grace that ends, stops hard, which is safe at any point. A part that ends by itself ends the process,
+//! loudly.
 
 mod build;
 mod log;
@@ -18,7 +19,9 @@ use std::time::Duration;
 use angarium_domain::chance::{Chance, SystemChance};
 use angarium_domain::text::ChannelName;
 use angarium_domain::time::{Clock, SystemClock};
+use angarium_engine::clock::FollowingClock;
 use angarium_engine::dispatcher::{Dispatcher, Parts, Settings};
+use angarium_engine::nodes::{Node, Running};
 use angarium_engine::wake::Wake;
 use angarium_store::{Options, Store, StoreError};
 use tokio::net::TcpListener;
@@ -57,6 +60,7 @@ pub struct Server {
     /// Whether this start made the admin key.
     pub admin_key: http::AdminKey,
     store: Arc<Store>,
+    node: Running,
     dispatcher: Dispatcher,
     health: http::Health,
     stop_http: watch::Sender<bool>,
@@ -73,16 +77,20 @@ impl Server {
         let listener =
             TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })?;
         let address = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let followed = Arc::new(FollowingClock::new(Arc::new(SystemClock::new())));
+        let clock = Arc::clone(&followed) as Arc<dyn Clock>;
         let chance: Arc<dyn Chance> = Arc::new(SystemChance);
-        let store = Arc::new(Store::open(&Options::new(&config.server.database)).await?);
+        let catalog = Arc::new(build::catalog(&config));
+        let adapters = build::adapters(&config)?;
+        let store = Arc::new(Store::open(&options(&config)).await?);
         let health = http::Health::default();
         let looking = look_through_after_a_crash(&store, &health);
         let admin_key = admin_key(&config, &store, clock.as_ref(), chance.as_ref()).await?;
+        let mut node = Node::new(Arc::clone(&store), followed, build::node(&config, address));
+        node.beat().await?;
+        health.heed(node.vitals());
         give_channels_another_try(&store, clock.as_ref()).await?;
 
-        let catalog = Arc::new(build::catalog(&config));
-        let adapters = build::adapters(&config)?;
         let metrics = http::Metrics::default();
         let observed = metrics.clone();
         let wake = Wake::default();
@@ -92,10 +100,12 @@ impl Server {
             adapters: adapters.clone(),
             clock: Arc::clone(&clock),
             chance: Arc::clone(&chance),
+            vitals: node.vitals(),
             wake: wake.clone(),
             observer: Arc::new(move |kind, class| observed.attempt(kind, class)),
         };
         let dispatcher = Dispatcher::start(parts, settings(&config)).await?;
+        let node = node.start();
 
         let grace = config.server.shutdown_grace;
         let app = http::App {
@@ -127,13 +137,14 @@ impl Server {
             let _stopped_or_dropped = stopped.wait_for(|stop| *stop).await;
         }));
         health.set_ready();
-        Ok(Server { address, admin_key, store, dispatcher, health, stop_http, http, looking, grace })
+        Ok(Server { address, admin_key, store, node, dispatcher, health, stop_http, http, looking, grace })
     }
 
     /// Returns only if a part of the server ends by itself, and says which.
     pub async fn failed(&mut self) -> &'static str {
         tokio::select! {
             () = self.dispatcher.ended() => "the dispatcher",
+            () = self.node.ended() => "the heartbeat",
             _ = &mut self.http => "the API",
             () = self.store.ended() => "the database's writer",
         }
@@ -151,6 +162,7 @@ impl Server {
             Ok(cut_off) => tracing::warn!(connections = cut_off, "requests were cut off"),
             Err(_) => tracing::error!("the API had panicked"),
         }
+        self.node.stop().await;
         // Whatever still holds the database at this point only reads.
         match Arc::try_unwrap(self.store) {
             Ok(store) => {
@@ -177,12 +189,16 @@ async fn give_channels_another_try(store: &Store, clock: &dyn Clock) -> Result<(
     Ok(())
 }
 
+fn options(config: &Config) -> Options {
+    Options { poll_only: config.outbox.poll_only, ..Options::at(config.server.database.clone()) }
+}
+
 fn settings(config: &Config) -> Settings {
     Settings {
         dispatch_interval: config.outbox.dispatch_interval,
         max_parallel_deliveries: config.outbox.max_parallel_deliveries,
         lease: config.outbox.lease,
-        node: build::node_name(),
+        node: build::node_name(config),
     }
 }
 
