@@ -207,17 +207,30 @@ pub trait Clock: Send + Sync {
     fn monotonic(&self) -> Duration;
 }
 
-/// The machine's clocks.
+/// The machine's clocks. Its monotonic time goes on while the machine sleeps, so that what was to be done within a time is
+/// known to be late when it wakes.
 pub struct SystemClock {
-    started: std::time::Instant,
+    started: Duration,
 }
 
 impl SystemClock {
     /// A clock whose monotonic time starts now.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
     pub fn new() -> Self {
-        SystemClock { started: std::time::Instant::now() }
+        SystemClock { started: since_boot() }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
+fn since_boot() -> Duration {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    FIRST.get_or_init(std::time::Instant::now).elapsed()
 }
 
 impl Default for SystemClock {
@@ -235,7 +248,7 @@ impl Clock for SystemClock {
     }
 
     fn monotonic(&self) -> Duration {
-        self.started.elapsed()
+        since_boot().saturating_sub(self.started)
     }
 }
 

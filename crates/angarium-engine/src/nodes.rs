@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::clock::{FollowingClock, apart};
 use crate::leadership::Leadership;
-use crate::symptoms::{Horizon, Skew};
+use crate::symptoms::{CLOCKS_TOO_FAR_APART, Horizon, Skew};
 use crate::vitals::Vitals;
 
 /// How often a node gives a sign of life.
@@ -104,17 +104,18 @@ impl Node {
 
     /// What a heartbeat does once the pulse is known and the clock follows it.
     pub async fn live(&mut self, pulse: Option<Pulse>) -> Result<(), StoreError> {
-        if self.skew.changed(self.clock.skew()) {
-            self.vitals.set_trouble(self.skew.trouble());
-        }
         if let Some(pulse) = pulse {
             self.horizon.look(&pulse, self.clock.monotonic());
             self.vitals.set_dead_rows(pulse.dead_rows);
             self.after_a_failover(pulse.timeline).await?;
         }
-        let now = self.clock.now();
-        if !self.store.alive(now).await? {
+        let (now, skew) = (self.clock.now(), self.clock.skew());
+        let sign_of_life = self.store.alive(now, skew.0.max(skew.1), CLOCKS_TOO_FAR_APART).await?;
+        if !sign_of_life.listed {
             self.store.sign_in(self.me.clone(), now).await?;
+        }
+        if self.skew.changed(skew, sign_of_life.another_in_step) {
+            self.vitals.set_trouble(self.skew.trouble());
         }
         let led = self.leadership.tenure();
         let reading = (self.clock.now(), self.clock.monotonic());

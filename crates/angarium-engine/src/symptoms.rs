@@ -7,8 +7,8 @@ use angarium_store::Pulse;
 
 /// From here on an operator should know that this machine's clock and the database's disagree.
 const CLOCKS_DISAGREE: Duration = Duration::from_secs(30);
-/// From here on receivers would refuse what this node signs, and it claims nothing.
-const CLOCKS_TOO_FAR_APART: Duration = Duration::from_secs(120);
+/// From here on a node leaves the work to those whose clocks are right, if there are any.
+pub(crate) const CLOCKS_TOO_FAR_APART: Duration = Duration::from_secs(120);
 /// Nobody's snapshot should stay open for so long.
 const SNAPSHOT_TOO_OLD: Duration = Duration::from_secs(300);
 
@@ -17,6 +17,8 @@ const SNAPSHOT_TOO_OLD: Duration = Duration::from_secs(300);
 pub(crate) struct Skew {
     ahead: Duration,
     behind: Duration,
+    /// Another node lives whose clock agrees with the database's.
+    another_in_step: bool,
 }
 
 /// What follows from a skew.
@@ -24,22 +26,25 @@ pub(crate) struct Skew {
 enum Verdict {
     Fine,
     Doubtful,
+    /// Nobody's clock agrees with the database's. It may be the database's that is wrong; somebody must deliver.
+    TooFarLikeAll,
     TooFar,
 }
 
 impl Skew {
     fn verdict(&self) -> Verdict {
         match self.ahead.max(self.behind) {
-            apart if apart > CLOCKS_TOO_FAR_APART => Verdict::TooFar,
+            apart if apart > CLOCKS_TOO_FAR_APART && self.another_in_step => Verdict::TooFar,
+            apart if apart > CLOCKS_TOO_FAR_APART => Verdict::TooFarLikeAll,
             apart if apart > CLOCKS_DISAGREE => Verdict::Doubtful,
             _ => Verdict::Fine,
         }
     }
 
     /// Takes in how far ahead and how far behind it is now; true, and told, if something else follows from it.
-    pub(crate) fn changed(&mut self, (ahead, behind): (Duration, Duration)) -> bool {
+    pub(crate) fn changed(&mut self, (ahead, behind): (Duration, Duration), another_in_step: bool) -> bool {
         let before = self.verdict();
-        *self = Skew { ahead, behind };
+        *self = Skew { ahead, behind, another_in_step };
         if self.verdict() == before {
             return false;
         }
@@ -51,11 +56,17 @@ impl Skew {
                 clock.behind_s = behind_s,
                 "clock_skew: this machine's clock and the database's disagree; see to it that both are synchronised"
             ),
+            Verdict::TooFarLikeAll => tracing::error!(
+                clock.ahead_s = ahead_s,
+                clock.behind_s = behind_s,
+                "clock_skew: this machine's clock and the database's are far apart, and no other node's agrees with the \
+                 database's; work goes on by the database's. See to it that all are synchronised"
+            ),
             Verdict::TooFar => tracing::error!(
                 clock.ahead_s = ahead_s,
                 clock.behind_s = behind_s,
-                "clock_skew: this machine's clock and the database's are so far apart that this node claims nothing \
-                 until they agree; see to it that both are synchronised"
+                "clock_skew: this machine's clock and the database's are so far apart that this node leaves the \
+                 work to others until they agree; see to it that both are synchronised"
             ),
         }
         true
@@ -121,14 +132,24 @@ mod tests {
         let mut skew = Skew::default();
         let steps = [(30, false, false), (31, true, false), (119, false, false), (121, true, true)];
         for (apart, told, stops) in steps {
-            assert_eq!(skew.changed((seconds(apart), Duration::ZERO)), told, "{apart} s ahead");
+            assert_eq!(skew.changed((seconds(apart), Duration::ZERO), true), told, "{apart} s ahead");
             assert_eq!(skew.trouble().is_some(), stops, "{apart} s ahead");
         }
         assert!(skew.trouble().unwrap().contains("121 s ahead of"));
         for (apart, told, stops) in [(500, false, true), (100, true, false), (0, true, false)] {
-            assert_eq!(skew.changed((Duration::ZERO, seconds(apart))), told, "{apart} s behind");
+            assert_eq!(skew.changed((Duration::ZERO, seconds(apart)), true), told, "{apart} s behind");
             assert_eq!(skew.trouble().is_some(), stops, "{apart} s behind");
         }
+    }
+
+    /// P4a, P4b: where all nodes are as far from the database's clock, it may be that which is wrong: they go on.
+    #[test]
+    fn a_clock_that_disagrees_with_all_others() {
+        let mut skew = Skew::default();
+        let hour = (seconds(3600), Duration::ZERO);
+        assert!(skew.changed(hour, false) && skew.trouble().is_none());
+        assert!(skew.changed(hour, true) && skew.trouble().is_some());
+        assert!(skew.changed(hour, false) && skew.trouble().is_none());
     }
 
     /// P10: a snapshot that stays open for five minutes while dead rows grow is told of, once; one that does no harm,

@@ -40,12 +40,19 @@ pub(crate) struct New {
     pub(crate) key: Key,
     pub(crate) notification: NewNotification,
     /// Its lane, if that was known before; otherwise it is looked up.
-    pub(crate) lane: Option<LaneKey>,
+    pub(crate) lane: Option<KnownLane>,
     pub(crate) now: Timestamp,
 }
 
+/// A lane that was looked up. On another timeline of the database its key may be another's, or nobody's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownLane {
+    key: LaneKey,
+    timeline: i64,
+}
+
 /// What became of one, and its lane if that was looked up.
-pub(crate) type Accepted = (Acceptance, Option<LaneKey>);
+pub(crate) type Accepted = (Acceptance, Option<KnownLane>);
 
 impl Op for Accept {
     type Output = Vec<Accepted>;
@@ -99,7 +106,7 @@ impl Together for Store {
         let free = claim_ids(tx, items).await?;
         let (new, known): (Vec<&New>, Vec<&New>) = items.iter().partition(|item| free.contains(&item.key.0));
         let looked_up = look_up_lanes(tx, &new).await?;
-        let lane_of = |item: &New| item.lane.or_else(|| looked_up.get(&item.key.0).copied());
+        let lane_of = |item: &New| looked_up.get(&item.key.0).copied().or(item.lane).map(|lane| lane.key);
         insert(tx, &new, lane_of).await?;
         let mut earlier = known_ids(tx, &known).await?.into_iter();
         let accepted = |item: &New| {
@@ -159,10 +166,11 @@ async fn known_ids(tx: &mut Tx<'_>, items: &[&New]) -> Result<Vec<Acceptance>> {
 }
 
 /// The lanes, by the item's key, of those whose lane was not known before.
-async fn look_up_lanes(tx: &mut Tx<'_>, items: &[&New]) -> Result<HashMap<i64, LaneKey>> {
+async fn look_up_lanes(tx: &mut Tx<'_>, items: &[&New]) -> Result<HashMap<i64, KnownLane>> {
+    let timeline = tx.timeline();
     let unknown: Vec<_> = items
         .iter()
-        .filter(|item| item.lane.is_none())
+        .filter(|item| item.lane.is_none_or(|lane| lane.timeline != timeline))
         .map(|item| (item.key.0, lane_of(&item.notification)))
         .collect();
     let names: HashSet<&LaneName> = unknown.iter().map(|(_, name)| name).collect();
@@ -170,7 +178,7 @@ async fn look_up_lanes(tx: &mut Tx<'_>, items: &[&New]) -> Result<HashMap<i64, L
     names.sort_by_key(|name| (&name.channel, &name.receiver));
     let mut lanes = HashMap::with_capacity(names.len());
     for name in names {
-        lanes.insert(name, lanes::ensure(tx, name).await?);
+        lanes.insert(name, KnownLane { key: lanes::ensure(tx, name).await?, timeline });
     }
     unknown.iter().map(|(key, name)| Ok((*key, *lanes.get(name).ok_or_else(|| lost("a lane"))?))).collect()
 }

@@ -44,7 +44,7 @@ use db::{Db, Joined, Op, Postgres, Sqlite, Tx, params, statements};
 pub use error::{Result, StoreError};
 pub use keys::Revoked;
 pub use lanes::ChannelState;
-pub use nodes::{NODE_LOST_AFTER, NewNode, NodeView, Seat, Tenure};
+pub use nodes::{NODE_LOST_AFTER, NewNode, NodeView, Seat, SignOfLife, Tenure};
 pub use regression::Pulse;
 pub use types::*;
 
@@ -77,7 +77,7 @@ pub struct Store {
     room: tokio::sync::Semaphore,
     /// The last notification could not be stored.
     refused: AtomicBool,
-    lanes: Mutex<HashMap<LaneName, LaneKey>>,
+    lanes: Mutex<HashMap<LaneName, accept::KnownLane>>,
 }
 
 /// The key of the newest row, so that keys go on rising after a restart whatever the clock says.
@@ -199,7 +199,7 @@ impl Store {
         Ok(results)
     }
 
-    fn remember(&self, looked_up: impl Iterator<Item = (LaneName, LaneKey)>) {
+    fn remember(&self, looked_up: impl Iterator<Item = (LaneName, accept::KnownLane)>) {
         let mut lanes = self.remembered();
         if lanes.len() > REMEMBERED_LANES {
             lanes.clear();
@@ -214,7 +214,7 @@ impl Store {
         self.room.try_acquire_many(bytes).map_err(|_| StoreError::Overloaded)
     }
 
-    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<LaneName, LaneKey>> {
+    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<LaneName, accept::KnownLane>> {
         self.lanes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -479,9 +479,11 @@ impl Store {
         Ok(seat)
     }
 
-    /// Gives a sign of life; false if this node is not listed any more, and must sign in again.
-    pub async fn alive(&self, now: Timestamp) -> Result<bool> {
-        self.db.write_patiently(nodes::Alive { instance: self.seat().instance, now }).await
+    /// Gives a sign of life of this node, whose own clock is `skew` from the database's, either way. Clocks that are no
+    /// further apart than `in_step` agree.
+    pub async fn alive(&self, now: Timestamp, skew: Duration, in_step: Duration) -> Result<SignOfLife> {
+        let instance = self.seat().instance;
+        self.db.write_patiently(nodes::Alive { instance, now, skew, in_step }).await
     }
 
     /// Strikes this node off the list.
@@ -547,8 +549,9 @@ impl Store {
         let mut lost = Vec::new();
         for ids in self.acknowledged.in_steps() {
             let missing = self.db.read_for_dispatch(nodes::FindLost { ids }).await?;
-            lost.extend(missing.into_iter().map(NotificationId::from));
+            lost.extend(missing);
         }
-        Ok(lost)
+        self.acknowledged.forget(&lost);
+        Ok(lost.into_iter().map(NotificationId::from).collect())
     }
 }

@@ -30,10 +30,12 @@ statements! {
 
     TAKEN_SLOTS = "SELECT slot FROM nodes ORDER BY slot";
 
-    SIGN_IN = "INSERT INTO nodes (slot, name, version, address, started_at, seen_at) VALUES ($1, $2, $3, $4, $5, $5)
+    SIGN_IN = "INSERT INTO nodes (slot, name, version, address, started_at, seen_at, skew) VALUES ($1, $2, $3, $4, $5, $5, 0)
         ON CONFLICT (slot) DO NOTHING RETURNING instance";
 
-    ALIVE = "UPDATE nodes SET seen_at = $2 WHERE instance = $1";
+    ALIVE = "UPDATE nodes SET seen_at = $2, skew = $3 WHERE instance = $1";
+
+    ANOTHER_IN_STEP = "SELECT 1 FROM nodes WHERE instance <> $1 AND seen_at > $2 AND skew <= $3 LIMIT 1";
 
     SIGN_OUT = "DELETE FROM nodes WHERE instance = $1";
 
@@ -126,18 +128,36 @@ impl Op for SignIn {
     }
 }
 
-/// Gives a sign of life; false if the node is not listed any more.
+/// Gives a sign of life.
 pub(crate) struct Alive {
     pub(crate) instance: i64,
     pub(crate) now: Timestamp,
+    pub(crate) skew: Duration,
+    pub(crate) in_step: Duration,
+}
+
+/// What a node learns when it gives a sign of life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignOfLife {
+    /// It is listed still; if not, it must sign in again.
+    pub listed: bool,
+    /// Another node lives whose clock is no further from the database's than was asked for.
+    pub another_in_step: bool,
 }
 
 impl Op for Alive {
-    type Output = bool;
+    type Output = SignOfLife;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        Ok(tx.execute(&ALIVE, params![self.instance, self.now]).await? == 1)
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<SignOfLife> {
+        let listed = tx.execute(&ALIVE, params![self.instance, self.now, micros(self.skew)]).await? == 1;
+        let alive = params![self.instance, self.now.minus(NODE_LOST_AFTER), micros(self.in_step)];
+        let another = tx.query_opt(&ANOTHER_IN_STEP, alive, |_| Ok(())).await?;
+        Ok(SignOfLife { listed, another_in_step: another.is_some() })
     }
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// Strikes a node off the list.

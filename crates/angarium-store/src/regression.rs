@@ -1,7 +1,7 @@
 //! What was acknowledged last, to be looked for after a failover: a standby that was behind has lost it, and somebody
 //! must be told.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use uuid::Uuid;
@@ -31,10 +31,17 @@ impl Acknowledged {
         }
     }
 
+    /// These were told of; nobody is told twice.
+    pub(crate) fn forget(&self, lost: &[Uuid]) {
+        let lost: HashSet<&Uuid> = lost.iter().collect();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|id| !lost.contains(id));
+    }
+
     /// All of them, in portions.
     pub(crate) fn in_steps(&self) -> Vec<Vec<Uuid>> {
         let ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ids: Vec<Uuid> = ids.iter().copied().collect();
+        let once: HashSet<Uuid> = ids.iter().copied().collect();
+        let ids: Vec<Uuid> = once.into_iter().collect();
         ids.chunks(STEP).map(<[Uuid]>::to_vec).collect()
     }
 }

@@ -37,8 +37,9 @@ statements! {
         RETURNING notifications.key, notifications.generation, attempts";
 
     /// The same attempt, written before: whoever wrote it was not told so.
-    WRITTEN = "SELECT 1 FROM attempts WHERE notification = $1 AND generation = $2 AND started_at = $3 AND ended_at = $4
-        AND node = $5 AND result = $6";
+    WRITTEN = "SELECT 1 FROM notifications n JOIN attempts a ON a.notification = n.key
+        WHERE n.key = $1 AND a.generation = $2 AND a.started_at = $3 AND a.ended_at = $4 AND a.node = $5 AND a.result = $6
+        {lock found}";
 
     COUNT_LATE = "UPDATE notifications SET attempts = attempts + 1, facts = facts + 1, audited = audited + 1 WHERE key = $1
         RETURNING attempts, status, due_at IS NOT NULL";

@@ -54,8 +54,8 @@ pub(crate) async fn missing_audit_entries_are_made_up_for(on: On) {
     assert_eq!(world.store.audit(id("alarm")).await.unwrap(), whole);
 }
 
-/// P4a: a node whose clock is more than two minutes from the database's claims nothing and says why; what is in flight
-/// goes on, and so does everything once the clock is right again.
+/// P4a: a node whose clock is more than two minutes from the database's leaves the work to another whose is right, and says
+/// why; what is in flight goes on, and so does everything once the clock is right again. Without another it goes on.
 pub(crate) async fn a_node_whose_clock_is_wrong_claims_nothing(on: On) {
     let mut world = World::new(on, Setup::default()).await;
     world.adapter.close("a");
@@ -66,6 +66,13 @@ pub(crate) async fn a_node_whose_clock_is_wrong_claims_nothing(on: On) {
     world.clock.step_wall_clock(now.plus(Duration::from_secs(121)));
     world.beat().await;
     let vitals = world.node.as_ref().unwrap().vitals();
+    assert_eq!(vitals.trouble(), None, "nobody else could deliver");
+    let seen_at = now.micros();
+    world.home.tamper(&format!(
+        "INSERT INTO nodes (slot, name, version, address, started_at, seen_at, skew)
+         VALUES (9, 'another', '1', '', {seen_at}, {seen_at}, 0)"
+    ));
+    world.beat().await;
     assert!(vitals.trouble().unwrap().contains("121 s ahead"), "{:?}", vitals.trouble());
     world.hand_in("waits", "b").await;
     world.adapter.open("a");

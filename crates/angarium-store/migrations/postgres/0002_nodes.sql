@@ -6,7 +6,8 @@ CREATE TABLE nodes (
     version    TEXT   NOT NULL,
     address    TEXT   NOT NULL,                  -- where it listens
     started_at BIGINT NOT NULL,
-    seen_at    BIGINT NOT NULL                   -- its last sign of life
+    seen_at    BIGINT NOT NULL,                  -- its last sign of life
+    skew       BIGINT NOT NULL                   -- how far its clock was from the database's then, either way
 );
 
 -- Work that one node does for all. Whoever holds it writes under its epoch, which rises whenever it changes hands.

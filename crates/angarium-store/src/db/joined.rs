@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::{Db, Op};
+use super::{Db, INGEST_LIMIT, Op};
 use crate::error::{Result, StoreError};
 
 /// Units of work that may wait before new ones are turned away.
@@ -69,7 +69,11 @@ impl<O: Joinable> Joined<O> {
         };
         let (reply, answer) = oneshot::channel();
         queue.try_send(Waiting { op, reply }).map_err(|_| StoreError::Overloaded)?;
-        answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable("it is closed".into())))
+        match tokio::time::timeout(INGEST_LIMIT, answer).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(StoreError::Unavailable("it is closed".into()))),
+            // It may be in the batch that is under way.
+            Err(_) => Err(StoreError::OutcomeUnknown),
+        }
     }
 }
 
@@ -96,12 +100,21 @@ type Shares<O> = Vec<(usize, oneshot::Sender<Result<<O as Op>::Output>>)>;
 /// Whatever is queued by now, as one; none when nobody can hand in any more.
 async fn gather<O: Joinable>(waiting: &Mutex<mpsc::Receiver<Waiting<O>>>) -> Option<(O, Shares<O>)> {
     let mut waiting = waiting.lock().await;
-    let Waiting { mut op, reply } = waiting.recv().await?;
+    let Waiting { mut op, reply } = loop {
+        let next = waiting.recv().await?;
+        if !next.reply.is_closed() {
+            break next;
+        }
+    };
     let mut shares = vec![(op.items(), reply)];
     let mut rows = op.weight();
     while rows < BATCH_ROWS
         && let Ok(next) = waiting.try_recv()
     {
+        // Nobody waits for it any more.
+        if next.reply.is_closed() {
+            continue;
+        }
         rows += next.op.weight();
         shares.push((next.op.items(), next.reply));
         op.join(next.op);

@@ -86,6 +86,14 @@ impl Tx<'_> {
         }
     }
 
+    /// Moves on whenever what was learned from the database before may not be so any more: at a failover.
+    pub(crate) fn timeline(&self) -> i64 {
+        match self {
+            Tx::Sqlite(_) => 0,
+            Tx::Postgres(tx) => tx.timeline(),
+        }
+    }
+
     /// Opens a savepoint inside the transaction; savepoints nest.
     pub(crate) async fn savepoint(&mut self) -> Result<()> {
         match self {

@@ -1,8 +1,12 @@
 //! Who uses the database, and who does what one does for all.
 
+use std::time::Duration;
+
 use angarium_store::*;
 
 use crate::support::{Database, LEASE, at, note};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 fn newcomer(name: &str) -> NewNode {
     NewNode { name: name.into(), version: "1.0".into(), address: "127.0.0.1:7180".into() }
@@ -10,7 +14,8 @@ fn newcomer(name: &str) -> NewNode {
 
 pub(crate) async fn each_node_has_a_seat_of_its_own(db: Database) {
     let first = db.store.sign_in(newcomer("plant"), at(0)).await.unwrap();
-    assert!(db.store.alive(at(60)).await.unwrap());
+    let sign_of_life = db.store.alive(at(60), SECOND, SECOND).await.unwrap();
+    assert_eq!(sign_of_life, SignOfLife { listed: true, another_in_step: false });
     let listed = db.store.nodes(at(60)).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].instance, &*listed[0].name, listed[0].leads), (first.instance, "plant", false));
@@ -19,6 +24,11 @@ pub(crate) async fn each_node_has_a_seat_of_its_own(db: Database) {
         let second = other.sign_in(newcomer("plant"), at(70)).await.unwrap();
         assert_ne!(second.instance, first.instance);
         assert_eq!(db.store.nodes(at(70)).await.unwrap().len(), 2);
+        for (skew, seen_at, in_step) in [(SECOND, 75, true), (2 * SECOND, 75, false), (SECOND, 30, false)] {
+            other.alive(at(seen_at), skew, SECOND).await.unwrap();
+            let sign_of_life = db.store.alive(at(76), SECOND, SECOND).await.unwrap();
+            assert_eq!(sign_of_life, SignOfLife { listed: true, another_in_step: in_step });
+        }
         let both = futures_util::future::join(
             db.store.accept(vec![note("a").build()], at(80)),
             other.accept(vec![note("b").build()], at(80)),
@@ -29,11 +39,12 @@ pub(crate) async fn each_node_has_a_seat_of_its_own(db: Database) {
     }
     let day = 24 * 3600;
     let db = db.reopened().await;
-    db.store.sign_in(newcomer("plant"), at(60 + day + 1)).await.unwrap();
-    let listed = db.store.nodes(at(60 + day + 1)).await.unwrap();
+    db.store.sign_in(newcomer("plant"), at(80 + day)).await.unwrap();
+    let listed = db.store.nodes(at(80 + day)).await.unwrap();
     assert_eq!(listed.len(), 1, "who was not seen for a day is forgotten: {listed:?}");
     db.store.sign_out().await.unwrap();
-    assert!(!db.store.alive(at(60 + day + 2)).await.unwrap(), "whoever signed out must sign in again");
+    let sign_of_life = db.store.alive(at(60 + day + 2), SECOND, SECOND).await.unwrap();
+    assert!(!sign_of_life.listed, "whoever signed out must sign in again");
 }
 
 /// P8: one holder at a time, and an epoch that rises whenever it changes hands.

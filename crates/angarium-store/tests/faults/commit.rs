@@ -79,12 +79,14 @@ async fn a_server_that_cannot_be_reached_has_stored_nothing() {
     assert_stored(&behind.database, 2);
 }
 
+type Fate = fn(&Claim) -> Settlement;
+
 /// P1: an outcome whose commit was not answered is written again, and counts once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_that_is_written_again_is_one_attempt() {
     let behind = Behind::proxy();
     let store = opened(&behind.url).await;
-    let fates: [(fn(&Claim) -> Settlement, Status); 3] = [
+    let fates: [(Fate, Status); 3] = [
         (|claim| delivered(claim, at(1)), Status::Delivered),
         (|claim| parked(claim, at(1)), Status::Parked),
         (|claim| retried(claim, at(1), at(9999)), Status::Retrying),

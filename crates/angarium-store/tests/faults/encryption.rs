@@ -1,6 +1,5 @@
 //! Who the server is, and who we are: proven under TLS and by password, and told apart when it is not.
 
-use angarium_store::*;
 use angarium_testbed::postgres::{self, Server, Setup, Tls};
 use tempfile::TempDir;
 

@@ -143,6 +143,6 @@ async fn slow_questions_hold_up_nobody_else() {
     assert!(questions.iter().all(|question| !question.is_finished()), "they waited all the time");
     other.says("ROLLBACK").await;
     for question in questions {
-        assert_eq!(in_time(question).await.unwrap().unwrap().items.len(), 10);
+        assert!(!in_time(question).await.unwrap().unwrap().items.is_empty());
     }
 }

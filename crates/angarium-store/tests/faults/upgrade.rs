@@ -26,7 +26,7 @@ fn left_behind(bytes: impl Fn(&[u8]) -> String) -> String {
         let (id, hash) = (bytes(new.id.uuid().as_bytes()), bytes(new.hash.as_bytes()));
         let tried = i64::from(["retrying", "parked"].contains(&name));
         let (error, completed) = match tried {
-            1 => ("'transient', 'HTTP 503'", if name == "parked" { &*due } else { "NULL" }),
+            1 => ("'transient', 'HTTP 503'", if name == "parked" { due } else { "NULL" }),
             _ => ("NULL, NULL", "NULL"),
         };
         text += &format!(
@@ -172,7 +172,7 @@ fn assert_is_as_it_was(copy: &Path) {
 async fn a_newer_sqlite_file_is_left_untouched() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("angarium.db");
-    let ours = "CREATE TABLE later (a); PRAGMA application_id = 0x414E4741; PRAGMA user_version = 999;";
+    let ours = "PRAGMA journal_mode = WAL; CREATE TABLE later (a); PRAGMA application_id = 0x414E4741; PRAGMA user_version = 999;";
     rusqlite::Connection::open(&path).unwrap().execute_batch(ours).unwrap();
     let before = std::fs::read(&path).unwrap();
     let options = Options::new(&path);
@@ -180,12 +180,5 @@ async fn a_newer_sqlite_file_is_left_untouched() {
     assert_eq!(Store::open(&options).await.err(), Some(newer.clone()));
     assert_eq!(in_time(Store::migrate(&options)).await, Err(newer));
     assert_eq!(schema_of(&options).await, Some(999));
-    assert_eq!(
-        rusqlite::Connection::open(&path)
-            .unwrap()
-            .query_row("SELECT count(*) FROM later", [], |row| row.get::<_, i64>(0)),
-        Ok(0)
-    );
-    let same = std::fs::read(&path).unwrap();
-    assert_eq!(same.len(), before.len());
+    assert!(std::fs::read(&path).unwrap() == before);
 }

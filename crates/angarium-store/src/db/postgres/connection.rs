@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::task::AbortHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
@@ -39,6 +40,8 @@ pub(super) struct Connection {
     prepared: HashMap<String, Prepared>,
     warned: Arc<AtomicBool>,
     driver: AbortHandle,
+    /// Moves on at every failover: what was learned on another timeline may not be so here.
+    pub(super) timeline: i64,
     /// The server's own default for `synchronous_commit`, if that is weaker than what was set.
     pub(super) weak_default: Option<String>,
 }
@@ -89,26 +92,28 @@ impl Connection {
             Some(tls) => connect(&config, tls::connector(tls)?, &warned, on_hint).await?,
         };
         let mut connection =
-            Connection { client, prepared: HashMap::new(), warned, driver, weak_default: None };
+            Connection { client, prepared: HashMap::new(), warned, driver, timeline: 0, weak_default: None };
         connection.check(limit).await?;
         Ok(connection)
     }
 
-    /// Reads back what was asked for: a pooler may have kept it to itself.
+    /// Reads back what was asked for: a pooler may have kept it to itself. What a commit waits for is set for good, so
+    /// that a new default of the server does not change it while the session lasts.
     async fn check(&mut self, limit: Duration) -> Result<()> {
-        const SET: &str =
-            "SELECT current_setting('search_path'), setting, current_setting('synchronous_commit')
+        const CHECK: &str =
+            "SELECT current_setting('search_path'), setting, current_setting('synchronous_commit'),
+                ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint,
+                set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+                    WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)
             FROM pg_settings WHERE name = 'statement_timeout'";
-        let rows = self.client.query(SET, &[]).await?;
+        let rows = self.client.query(CHECK, &[]).await?;
         let row = rows.first().ok_or_else(|| StoreError::Unavailable("no settings can be read".into()))?;
         let (path, timeout, commit): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         if path != SCHEMA || timeout != limit.as_millis().to_string() {
             return Err(pooled("the session is not set as was asked"));
         }
-        if ["off", "local", "remote_write"].contains(&commit) {
-            self.weak_default = Some(commit.to_owned());
-            self.say("SET synchronous_commit = on").await?;
-        }
+        self.timeline = row.try_get(3)?;
+        self.weak_default = ["off", "local", "remote_write"].contains(&commit).then(|| commit.to_owned());
         Ok(())
     }
 
@@ -119,6 +124,18 @@ impl Connection {
     /// Runs one or more statements that take and return nothing.
     pub(super) async fn say(&self, text: &str) -> Result<()> {
         Ok(self.client.batch_execute(text).await?)
+    }
+
+    /// Prepares these all at once; those that cannot be are left to whoever uses them.
+    pub(super) async fn prepare_all(&mut self, texts: &[String]) {
+        let prepared = join_all(texts.iter().map(|text| self.client.prepare(text))).await;
+        self.prepared
+            .extend(texts.iter().zip(prepared).filter_map(|(text, one)| Some((text.clone(), one.ok()?))));
+    }
+
+    /// The texts that are prepared.
+    pub(super) fn prepared_texts(&self) -> impl ExactSizeIterator<Item = &String> {
+        self.prepared.keys()
     }
 
     /// The statement, prepared before or now.
@@ -139,9 +156,11 @@ impl Connection {
     /// A time limit must not end the wait for a synchronous standby: the server would say that it committed, with no
     /// more than a warning that no standby has it. The limit is taken off for that; whoever cancels the wait by hand
     /// brings about the same, so that a warning here counts as not knowing.
-    pub(super) async fn commit(&self) -> Result<()> {
+    /// `before` are words that are still to be said.
+    pub(super) async fn commit(&self, before: &str) -> Result<()> {
         self.warned.store(false, Ordering::SeqCst);
-        match self.client.batch_execute("SET LOCAL statement_timeout = 0; COMMIT").await {
+        let commit = format!("{before}SET LOCAL statement_timeout = 0; COMMIT");
+        match self.client.batch_execute(&commit).await {
             Ok(()) if self.warned.load(Ordering::SeqCst) => Err(StoreError::OutcomeUnknown),
             Ok(()) => Ok(()),
             Err(error) if leaves_commit_open(&error) => {

@@ -12,6 +12,9 @@ use super::connection::Connection;
 use super::url::PostgresUrl;
 use crate::error::{Result, StoreError};
 
+/// Statements that a new connection prepares at once, at most.
+const POPULAR: usize = 64;
+
 /// So many connections at most, all set alike.
 pub(super) struct Pool {
     url: PostgresUrl,
@@ -21,6 +24,8 @@ pub(super) struct Pool {
     pub(super) limit: Duration,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
+    /// What connections had prepared: a new one prepares it at once instead of one after the other.
+    popular: Mutex<Vec<String>>,
     /// Moves on when every connection made before is not to be used any more.
     age: watch::Sender<u64>,
 }
@@ -47,6 +52,7 @@ impl Pool {
             limit,
             permits: Arc::new(Semaphore::new(connections)),
             idle: Mutex::default(),
+            popular: Mutex::default(),
             age: watch::Sender::new(0),
         })
     }
@@ -59,12 +65,18 @@ impl Pool {
         let connection = match self.take_idle() {
             Some(connection) => connection,
             None => {
-                let opening = Connection::open(&self.url, self.statement_limit, None);
                 let late = || StoreError::Unavailable("connecting took too long".into());
-                timeout_at(deadline, opening).await.map_err(|_| late())??
+                timeout_at(deadline, self.open()).await.map_err(|_| late())??
             }
         };
         Ok(Lent { connection: Some(connection), pool: Arc::clone(self), age, kept: false, _permit: permit })
+    }
+
+    async fn open(&self) -> Result<Connection> {
+        let mut connection = Connection::open(&self.url, self.statement_limit, None).await?;
+        let popular = self.popular.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        connection.prepare_all(&popular).await;
+        Ok(connection)
     }
 
     fn take_idle(&self) -> Option<Connection> {
@@ -124,9 +136,12 @@ impl std::ops::DerefMut for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
-        let mut idle = self.pool.lock();
         if self.kept && !connection.is_closed() && !self.is_outdated() {
-            idle.push(connection);
+            let mut popular = self.pool.popular.lock().unwrap_or_else(PoisonError::into_inner);
+            if popular.len() < connection.prepared_texts().len().min(POPULAR) {
+                *popular = connection.prepared_texts().take(POPULAR).cloned().collect();
+            }
+            self.pool.lock().push(connection);
         }
     }
 }

@@ -49,6 +49,7 @@ pub(super) async fn run<O: Op>(pool: &Arc<Pool>, op: O, view: View) -> Result<O:
     let work = tokio::spawn(async move {
         let deadline = Instant::now() + pool.limit;
         let mut tries = 1;
+        let mut lost_to = None;
         loop {
             let lent = pool.lend(deadline).await?;
             let cause = match once(lent, &op, view, deadline).await {
@@ -56,11 +57,17 @@ pub(super) async fn run<O: Op>(pool: &Arc<Pool>, op: O, view: View) -> Result<O:
                 Err(Ended::ForGood(error)) => return Err(error),
                 Err(Ended::MayBeginAgain(error)) => error,
             };
+            // A try that is cut off after others lost would have lost too.
+            let cause = match (cause, lost_to.take()) {
+                (StoreError::QueryTimeout, Some(earlier)) => earlier,
+                (cause, _) => cause,
+            };
             let pause = PAUSE * 2u32.pow(tries) + spread();
             if tries == TRIES || Instant::now() + pause >= deadline {
                 return Err(cause);
             }
             tries += 1;
+            lost_to = matches!(cause, StoreError::Contended(_)).then_some(cause);
             tokio::time::sleep(pause).await;
         }
     });
@@ -87,40 +94,39 @@ async fn once<O: Op>(mut lent: Lent, op: &O, view: View, deadline: Instant) -> R
         worked = timeout_at(deadline, work(&mut lent, op, view)) => worked.unwrap_or(Err(StoreError::QueryTimeout)),
         () = outdated => Err(StoreError::Unavailable("another server took over".into())),
     };
-    match worked {
-        Ok(found) => match view {
-            View::Writing => commit(lent, deadline).await.map(|()| found),
-            View::Snapshot => {
-                if matches!(timeout_at(deadline, lent.say("COMMIT")).await, Ok(Ok(()))) {
-                    lent.keep();
-                }
-                Ok(found)
-            }
-            View::Loose => {
+    let (found, unsaid) = match worked {
+        Ok(worked) => worked,
+        Err(error) => return Err(give_up(lent, error, view, deadline).await),
+    };
+    match view {
+        View::Writing => commit(lent, unsaid, deadline).await.map(|()| found),
+        View::Snapshot => {
+            if matches!(timeout_at(deadline, lent.say("COMMIT")).await, Ok(Ok(()))) {
                 lent.keep();
-                Ok(found)
             }
-        },
-        Err(error) => Err(give_up(lent, error, view, deadline).await),
+            Ok(found)
+        }
+        View::Loose => {
+            lent.keep();
+            Ok(found)
+        }
     }
 }
 
-async fn work<O: Op>(lent: &mut Lent, op: &O, view: View) -> Result<O::Output> {
-    if let Some(begin) = view.begin() {
-        lent.say(begin).await?;
-    }
-    let mut tx = tx::Tx::Postgres(Tx::on(lent));
+/// What was found, and the words that are still to be said.
+async fn work<O: Op>(lent: &mut Lent, op: &O, view: View) -> Result<(O::Output, String)> {
+    let mut tx = tx::Tx::Postgres(Tx::on(lent, view.begin()));
     let found = op.run(&mut tx).await?;
-    if let tx::Tx::Postgres(tx) = tx {
-        tx.sound()?;
+    match tx {
+        tx::Tx::Postgres(tx) => Ok((found, tx.sound()?)),
+        tx::Tx::Sqlite(_) => unreachable!("it was made a line above"),
     }
-    Ok(found)
 }
 
-async fn commit(lent: Lent, deadline: Instant) -> Result<(), Ended> {
+async fn commit(lent: Lent, unsaid: String, deadline: Instant) -> Result<(), Ended> {
     let mut committing = tokio::spawn(async move {
         let committed = tokio::select! {
-            committed = lent.commit() => committed,
+            committed = lent.commit(&unsaid) => committed,
             () = lent.outdated() => return Err(StoreError::OutcomeUnknown),
         };
         if committed.is_ok() {

@@ -4,6 +4,9 @@
 //! only migrations take, so that nodes that start together wait for each other. The program needs the right to
 //! change the schema only when there is something to migrate.
 
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use super::connection::{Connection, SCHEMA};
@@ -18,6 +21,9 @@ const MIGRATIONS: [&str; 2] = [
 
 /// The schema version this program works with.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+/// How long the commit of a migration may take.
+const COMMIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// The oldest server whose words are used here.
 const OLDEST_SERVER: i32 = 12;
@@ -34,8 +40,12 @@ pub(super) async fn version(connection: &Connection) -> Result<Option<i64>> {
         (true, _) => {}
     }
     let found =
-        connection.client.query_opt("SELECT value FROM angarium.meta WHERE name = 'schema'", &[]).await?;
-    let version: String = found.ok_or_else(not_ours)?.try_get(0)?;
+        connection.client.query_opt("SELECT value FROM angarium.meta WHERE name = 'schema'", &[]).await;
+    let found = found.map_err(|error| match error.code() {
+        Some(&SqlState::UNDEFINED_COLUMN) => not_ours(),
+        _ => error.into(),
+    })?;
+    let version: String = found.ok_or_else(not_ours)?.try_get(0).map_err(|_| not_ours())?;
     version.parse().map(Some).map_err(|_| not_ours())
 }
 
@@ -61,7 +71,11 @@ pub(super) async fn migrate(connection: &Connection) -> Result<Migrated> {
     connection.say("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'").await?;
     let migrated = migrate_alone(connection).await;
     match &migrated {
-        Ok(_) => connection.commit().await?,
+        // Behind a standby that hangs this would wait for ever, and nobody would know why nothing starts.
+        Ok(_) => {
+            let committed = tokio::time::timeout(COMMIT_LIMIT, connection.commit("")).await;
+            committed.unwrap_or(Err(StoreError::OutcomeUnknown))?;
+        }
         Err(_) => connection.say("ROLLBACK").await?,
     }
     migrated
@@ -69,9 +83,12 @@ pub(super) async fn migrate(connection: &Connection) -> Result<Migrated> {
 
 async fn migrate_alone(connection: &Connection) -> Result<Migrated> {
     connection.say("SELECT pg_advisory_xact_lock(4705161401)").await?;
+    // The right to make a schema is asked for even if it is there.
+    const MAKE: &str =
+        "DO $$ BEGIN IF to_regnamespace('angarium') IS NULL THEN CREATE SCHEMA angarium; END IF; END $$";
     let from = refuse_newer(connection).await?;
     if from.is_none() {
-        connection.say("CREATE SCHEMA IF NOT EXISTS angarium").await.map_err(|error| may_not(&error))?;
+        connection.say(MAKE).await.map_err(|error| may_not(&error))?;
     }
     let done = usize::try_from(from.unwrap_or(0)).unwrap_or(0);
     for text in MIGRATIONS.iter().skip(done) {

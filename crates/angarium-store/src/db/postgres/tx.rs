@@ -1,6 +1,8 @@
 //! Statements on one connection, inside a transaction or each on its own.
 
-use futures_util::future::try_join_all;
+use std::future::Future;
+
+use futures_util::future::{join, try_join_all};
 use tokio_postgres::types::ToSql;
 
 use super::connection::Connection;
@@ -13,16 +15,25 @@ pub(crate) struct Tx<'c> {
     connection: &'c mut Connection,
     /// A statement failed, and nothing undid that: a COMMIT now would undo everything, and say nothing of it.
     failed: Option<StoreError>,
+    /// Words of transactions that were not said yet: they go out with what follows, and cost no journey of their own.
+    unsaid: String,
 }
 
 impl<'c> Tx<'c> {
-    pub(super) fn on(connection: &'c mut Connection) -> Self {
-        Tx { connection, failed: None }
+    /// One that begins with this word, if there is one.
+    pub(super) fn on(connection: &'c mut Connection, begin: Option<&str>) -> Self {
+        let unsaid = begin.map_or_else(String::new, |begin| format!("{begin}; "));
+        Tx { connection, failed: None, unsaid }
     }
 
-    /// Whether it can be committed.
-    pub(super) fn sound(self) -> Result<()> {
-        self.failed.map_or(Ok(()), Err)
+    /// Whether it can be committed; if so, the words that are still to be said before.
+    pub(super) fn sound(self) -> Result<String> {
+        self.failed.map_or(Ok(self.unsaid), Err)
+    }
+
+    /// The timeline of the server; it moves on at every failover.
+    pub(in crate::db) fn timeline(&self) -> i64 {
+        self.connection.timeline
     }
 
     pub(in crate::db) async fn execute(
@@ -74,10 +85,16 @@ impl<'c> Tx<'c> {
         self.noted(done).map(|rows| rows.1)
     }
 
-    /// Runs a word of transactions. One that undoes makes a failed transaction sound again.
+    /// Says a word of transactions, sooner or later; one that undoes at once, which makes a failed transaction sound again.
     pub(in crate::db) async fn say(&mut self, word: &str) -> Result<()> {
-        let done = self.connection.say(word).await;
-        if done.is_ok() && word.starts_with("ROLLBACK TO") {
+        self.unsaid.push_str(word);
+        self.unsaid.push_str("; ");
+        if !word.starts_with("ROLLBACK TO") {
+            return Ok(());
+        }
+        let words = std::mem::take(&mut self.unsaid);
+        let done = self.connection.say(&words).await;
+        if done.is_ok() {
             self.failed = None;
         }
         self.noted(done)
@@ -93,7 +110,8 @@ impl<'c> Tx<'c> {
     async fn run(&mut self, statement: &Statement, params: &[Value<'_>]) -> Result<Answer> {
         let prepared = self.connection.prepared(statement.said_by(Dialect::Postgres)).await?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        answer(&self.connection.client, &prepared, &params).await
+        let words = std::mem::take(&mut self.unsaid);
+        after(self.connection, &words, answer(&self.connection.client, &prepared, &params)).await
     }
 
     async fn run_each<const N: usize>(
@@ -102,12 +120,13 @@ impl<'c> Tx<'c> {
         each: &[[Value<'_>; N]],
     ) -> Result<Vec<Vec<tokio_postgres::Row>>> {
         let prepared = self.connection.prepared(statement.said_by(Dialect::Postgres)).await?;
+        let words = std::mem::take(&mut self.unsaid);
         let client = &self.connection.client;
         let asked = each.iter().map(|params| async {
             let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
             client.query(&prepared, &params).await
         });
-        Ok(try_join_all(asked).await?)
+        after(self.connection, &words, async { Ok(try_join_all(asked).await?) }).await
     }
 
     async fn run_rows<const N: usize>(
@@ -118,12 +137,22 @@ impl<'c> Tx<'c> {
         if rows.is_empty() {
             return Ok(Answer::default());
         }
-        let prepared = self.connection.prepared(statement.said_by(Dialect::Postgres)).await?;
         let columns: Vec<Vec<Value<'_>>> =
             (0..N).map(|column| rows.iter().filter_map(|row| row.get(column).copied()).collect()).collect();
         let params: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|column| column as _).collect();
-        answer(&self.connection.client, &prepared, &params).await
+        let prepared = self.connection.prepared(statement.said_by(Dialect::Postgres)).await?;
+        let words = std::mem::take(&mut self.unsaid);
+        after(self.connection, &words, answer(&self.connection.client, &prepared, &params)).await
     }
+}
+
+/// What follows on words of transactions, which leave first and are not waited for.
+async fn after<T>(connection: &Connection, words: &str, what: impl Future<Output = Result<T>>) -> Result<T> {
+    if words.is_empty() {
+        return what.await;
+    }
+    let (said, done) = join(connection.say(words), what).await;
+    said.and(done)
 }
 
 /// What a statement returned, and how many rows it touched.

@@ -120,7 +120,9 @@ async fn an_admin_key_after_one_that_ended() {
         let text = std::fs::read_to_string(&file).unwrap();
         let key = store.find_key(&Token::read(text.trim()).id).await.unwrap().unwrap();
         assert_eq!((key.name.as_str(), key.scopes.as_str()), (expected, "admin"));
-        assert_eq!(store.revoke_key(&key.id, "admin", clock.now()).await, Ok(angarium_store::Revoked::Done));
+        // The last one cannot be revoked: it ends by time.
+        let ended = angarium_store::ApiKey { expires_at: Some(clock.now()), ..key };
+        assert!(store.replace_key(ended).await.unwrap());
     }
     assert_eq!(store.list_keys().await.unwrap().len(), 3);
 }
