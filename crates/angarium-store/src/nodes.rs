@@ -18,6 +18,9 @@ pub const NODE_LOST_AFTER: Duration = Duration::from_secs(30);
 /// A lost node's row is kept for so long.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 
+/// A lost node's row is kept at least for so long.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(600);
+
 /// Nodes that can be told apart at once: as many as a key has room for.
 pub(crate) const SLOTS: i64 = 1 << crate::KEY_SLOT_BITS;
 
@@ -111,7 +114,19 @@ impl Op for SignIn {
             tx.execute(&FORGET_ALL, &[]).await?;
             tx.execute(&END_ALL_TENURES, &[]).await?;
         }
-        tx.execute(&FORGET, params![self.now.minus(FORGOTTEN_AFTER)]).await?;
+        // Where every seat is taken, those who are lost give up theirs sooner.
+        for forgotten_after in [FORGOTTEN_AFTER, GIVEN_UP_AFTER] {
+            tx.execute(&FORGET, params![self.now.minus(forgotten_after)]).await?;
+            if let Some(seat) = self.take_seat(tx).await? {
+                return Ok(seat);
+            }
+        }
+        Err(StoreError::Refused(format!("{SLOTS} nodes use this database already")))
+    }
+}
+
+impl SignIn {
+    async fn take_seat(&self, tx: &mut Tx<'_>) -> Result<Option<Seat>> {
         let mut taken = tx.query(&TAKEN_SLOTS, &[], |row| row.int(0)).await?.into_iter().peekable();
         for slot in 0..SLOTS {
             if taken.next_if_eq(&slot).is_some() {
@@ -121,10 +136,10 @@ impl Op for SignIn {
             let row = params![slot, &node.name, &node.version, &node.address, self.now];
             // Another may have been quicker.
             if let Some(instance) = tx.query_opt(&SIGN_IN, row, |row| row.int(0)).await? {
-                return Ok(Seat { instance, slot });
+                return Ok(Some(Seat { instance, slot }));
             }
         }
-        Err(StoreError::Refused(format!("{SLOTS} nodes use this database already")))
+        Ok(None)
     }
 }
 

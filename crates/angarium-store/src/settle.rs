@@ -84,13 +84,31 @@ impl Op for Settle {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Settled>> {
         let mut settled = Vec::with_capacity(self.items.len());
         let mut facts = Vec::new();
-        for (became, told) in together(&Claims, tx, &self.items).await? {
+        for (item, (became, told)) in self.items.iter().zip(together(&Claims, tx, &self.items).await?) {
+            let (became, told) = match became {
+                // What happened counts for more than how it is told.
+                Settled::Failed => {
+                    together(&Claims, tx, &[bare(item)]).await?.pop().unwrap_or((became, told))
+                }
+                _ => (became, told),
+            };
             settled.push(became);
             facts.extend(told);
         }
         audit::record(tx, &facts).await?;
         Ok(settled)
     }
+}
+
+/// A settlement without the words that came from outside.
+fn bare(item: &Settlement) -> Settlement {
+    let attempt = item.attempt.clone().map(|attempt| AttemptRecord {
+        detail: attempt.detail.map(|_| "what was told could not be stored".to_owned()),
+        response_excerpt: None,
+        targets: None,
+        ..attempt
+    });
+    Settlement { attempt, provider_message_id: None, ..item.clone() }
 }
 
 struct Claims;

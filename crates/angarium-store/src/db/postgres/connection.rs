@@ -42,6 +42,8 @@ pub(super) struct Connection {
     driver: AbortHandle,
     /// Moves on at every failover: what was learned on another timeline may not be so here.
     pub(super) timeline: i64,
+    /// The server's process for this connection.
+    pub(super) process: i32,
     /// The server's own default for `synchronous_commit`, if that is weaker than what was set.
     pub(super) weak_default: Option<String>,
 }
@@ -91,8 +93,15 @@ impl Connection {
             None => connect(&config, NoTls, &warned, on_hint).await?,
             Some(tls) => connect(&config, tls::connector(tls)?, &warned, on_hint).await?,
         };
-        let mut connection =
-            Connection { client, prepared: HashMap::new(), warned, driver, timeline: 0, weak_default: None };
+        let mut connection = Connection {
+            client,
+            prepared: HashMap::new(),
+            warned,
+            driver,
+            timeline: 0,
+            process: 0,
+            weak_default: None,
+        };
         connection.check(limit).await?;
         Ok(connection)
     }
@@ -102,17 +111,18 @@ impl Connection {
     async fn check(&mut self, limit: Duration) -> Result<()> {
         const CHECK: &str =
             "SELECT current_setting('search_path'), setting, current_setting('synchronous_commit'),
-                ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint,
-                set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+                ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint, pg_backend_pid(),
+                current_setting('client_min_messages'), set_config('synchronous_commit', CASE current_setting('synchronous_commit')
                     WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)
             FROM pg_settings WHERE name = 'statement_timeout'";
         let rows = self.client.query(CHECK, &[]).await?;
         let row = rows.first().ok_or_else(|| StoreError::Unavailable("no settings can be read".into()))?;
         let (path, timeout, commit): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        if path != SCHEMA || timeout != limit.as_millis().to_string() {
+        let messages: &str = row.try_get(5)?;
+        if path != SCHEMA || timeout != limit.as_millis().to_string() || messages != "warning" {
             return Err(pooled("the session is not set as was asked"));
         }
-        self.timeline = row.try_get(3)?;
+        (self.timeline, self.process) = (row.try_get(3)?, row.try_get(4)?);
         self.weak_default = ["off", "local", "remote_write"].contains(&commit).then(|| commit.to_owned());
         Ok(())
     }
@@ -186,6 +196,8 @@ fn session_options(limit: Duration) -> String {
         ("lock_timeout", LOCK_WAIT.as_millis().to_string()),
         ("idle_in_transaction_session_timeout", IDLE_IN_TRANSACTION.as_millis().to_string()),
         ("default_transaction_isolation", r"read\ committed".to_owned()),
+        // A commit that no standby has is told of by a warning.
+        ("client_min_messages", "warning".to_owned()),
         // A plan that was made while a table was empty must not outlive that.
         ("plan_cache_mode", "force_custom_plan".to_owned()),
         ("jit", "off".to_owned()),

@@ -68,7 +68,7 @@ pub struct Pulse {
 impl Postgres {
     pub(crate) async fn open(url: &PostgresUrl, options: &Options) -> Result<Self> {
         let connection = Connection::open(url, STATUS_LIMIT, None).await?;
-        schema::refuse_old_server(&connection).await?;
+        schema::refuse_unfit(&connection).await?;
         refuse_shared_sessions(url, &connection).await?;
         let migrated = schema::migrate(&connection).await?;
         if migrated.from != migrated.to {
@@ -112,7 +112,7 @@ impl Postgres {
     /// Brings the schema up to date, and nothing else.
     pub(crate) async fn migrate(url: &PostgresUrl) -> Result<Migrated> {
         let connection = Connection::open(url, STATUS_LIMIT, None).await?;
-        schema::refuse_old_server(&connection).await?;
+        schema::refuse_unfit(&connection).await?;
         schema::migrate(&connection).await
     }
 

@@ -12,6 +12,8 @@ use super::connection::Connection;
 use super::url::PostgresUrl;
 use crate::error::{Result, StoreError};
 
+/// How often the server is asked about a commit that it does not answer.
+const FORSAKEN_AFTER: Duration = Duration::from_secs(5);
 /// Statements that a new connection prepares at once, at most.
 const POPULAR: usize = 64;
 
@@ -72,6 +74,17 @@ impl Pool {
         Ok(Lent { connection: Some(connection), pool: Arc::clone(self), age, kept: false, _permit: permit })
     }
 
+    /// Whether the server is at work for this process of its, as another connection sees it. Yes if that cannot be asked.
+    pub(super) async fn is_at_work(&self, process: i32) -> bool {
+        const AT_WORK: &str =
+            "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND state IS DISTINCT FROM 'idle'
+            AND state IS DISTINCT FROM 'idle in transaction'";
+        let Ok(beside) = Connection::open(&self.url, self.statement_limit, None).await else { return true };
+        let asked =
+            tokio::time::timeout(self.statement_limit, beside.client.query_opt(AT_WORK, &[&process])).await;
+        !matches!(asked, Ok(Ok(None)))
+    }
+
     async fn open(&self) -> Result<Connection> {
         let mut connection = Connection::open(&self.url, self.statement_limit, None).await?;
         let popular = self.popular.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -101,6 +114,17 @@ impl Pool {
 }
 
 impl Lent {
+    /// Returns once the server does nothing for it any more, though no answer came: a connection that died without a word.
+    pub(super) async fn forsaken(&self) {
+        let process = self.process;
+        loop {
+            tokio::time::sleep(FORSAKEN_AFTER).await;
+            if !self.pool.is_at_work(process).await {
+                return;
+            }
+        }
+    }
+
     /// Returns once it is not to be used any more.
     pub(super) fn outdated(&self) -> impl Future<Output = ()> + Send + use<> {
         let (mut pool, age) = (self.pool.age.subscribe(), self.age);

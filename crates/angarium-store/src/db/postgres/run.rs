@@ -3,8 +3,8 @@
 //! - What loses against somebody else (a deadlock, a lock that is not let go of) or finds its connection dead before
 //!   it commits is run again from its beginning, a few times, within the limit.
 //! - It runs as a task: whoever asked may go away without cutting off a transaction in its middle.
-//! - A commit that is not answered within the limit is reported as not known. Its connection is not dropped: the server
-//!   goes on waiting (for a standby, say), and if others took its place their number would grow without bound.
+//! - A commit that is not answered within the limit is reported as not known. Its connection is not dropped as long as the
+//!   server is at work for it (it waits for a standby, say): if others took its place their number would grow without bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,6 +128,7 @@ async fn commit(lent: Lent, unsaid: String, deadline: Instant) -> Result<(), End
         let committed = tokio::select! {
             committed = lent.commit(&unsaid) => committed,
             () = lent.outdated() => return Err(StoreError::OutcomeUnknown),
+            () = lent.forsaken() => return Err(StoreError::OutcomeUnknown),
         };
         if committed.is_ok() {
             lent.keep();
@@ -138,7 +139,8 @@ async fn commit(lent: Lent, unsaid: String, deadline: Instant) -> Result<(), End
         Ok(Ok(Ok(()))) => Ok(()),
         Ok(Ok(Err(error @ StoreError::Contended(_)))) => Err(Ended::MayBeginAgain(error)),
         Ok(Ok(Err(error))) => Err(Ended::ForGood(error)),
-        // The task goes on by itself and holds its connection until the server has said something, or another took over.
+        // The task goes on by itself and holds its connection until the server has said something or does nothing for it
+        // any more, or another server took over.
         Ok(Err(_)) | Err(_) => Err(Ended::ForGood(StoreError::OutcomeUnknown)),
     }
 }

@@ -43,6 +43,9 @@ pub(super) async fn version(connection: &Connection) -> Result<Option<i64>> {
         connection.client.query_opt("SELECT value FROM angarium.meta WHERE name = 'schema'", &[]).await;
     let found = found.map_err(|error| match error.code() {
         Some(&SqlState::UNDEFINED_COLUMN) => not_ours(),
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            StoreError::Refused(format!("this role may not use the schema {SCHEMA} of the database"))
+        }
         _ => error.into(),
     })?;
     let version: String = found.ok_or_else(not_ours)?.try_get(0).map_err(|_| not_ours())?;
@@ -107,13 +110,20 @@ fn may_not(error: &StoreError) -> StoreError {
     ))
 }
 
-/// Refuses a server that is too old.
-pub(super) async fn refuse_old_server(connection: &Connection) -> Result<()> {
-    let row = connection.client.query_one("SELECT current_setting('server_version_num')::int", &[]).await?;
-    let version: i32 = row.try_get(0)?;
+/// Refuses a server that is too old, and a database that has no place for every character.
+pub(super) async fn refuse_unfit(connection: &Connection) -> Result<()> {
+    const FIT: &str = "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')";
+    let row = connection.client.query_one(FIT, &[]).await?;
+    let (version, encoding): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
     if version / 10_000 < OLDEST_SERVER {
         let told =
             format!("the database server is PostgreSQL {}, Angarium needs {OLDEST_SERVER}", version / 10_000);
+        return Err(StoreError::Refused(told));
+    }
+    if encoding != "UTF8" {
+        let told = format!(
+            "the database has the encoding {encoding}, Angarium needs UTF8: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+        );
         return Err(StoreError::Refused(told));
     }
     Ok(())
