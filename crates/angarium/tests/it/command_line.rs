@@ -6,17 +6,16 @@ use std::process::Stdio;
 use angarium_receivers::http::{Receiver, Reply};
 use serde_json::Value;
 
-use crate::support::{Installation, KEY, ON_LOOPBACK, id_of, text, to, to_with_id};
+use crate::support::{Database, Installation, KEY, ON_LOOPBACK, id_of, text, to, to_with_id};
 
 fn code(output: &std::process::Output) -> i32 {
     output.status.code().unwrap_or(-1)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_operators_day() {
+pub(crate) async fn an_operators_day(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     receiver.script("/hook", [Reply::status(400), Reply::status(200)]);
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     let url = receiver.url("/hook");
     let sent = server.angarium(&[
         "send",
@@ -55,9 +54,8 @@ async fn an_operators_day() {
 }
 
 /// The exit code says what happened; with `-o json` the error is a problem object.
-#[tokio::test(flavor = "multi_thread")]
-async fn exit_codes() {
-    let server = Installation::started(ON_LOOPBACK).await;
+pub(crate) async fn exit_codes(on: Database) {
+    let server = on.started(ON_LOOPBACK).await;
     assert_eq!(code(&server.angarium(&["notification", "frobnicate"])), 2);
     let unreachable =
         server.command(&["kpi", "-o", "json"]).env("ANGARIUM_SERVER", "http://127.0.0.1:1").output().unwrap();
@@ -71,7 +69,7 @@ async fn exit_codes() {
     assert_eq!(
         code(&on_the_machine),
         0,
-        "the key file beside the database is found: {}",
+        "the key file is found where the first start left it: {}",
         text(&on_the_machine.stderr)
     );
 }
@@ -80,8 +78,8 @@ async fn exit_codes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_configuration_stops_the_start() {
     let server = Installation::new("");
-    server.configure(
-        "[outbox]\nlease = \"1s\"\nmax_parallel_deliveries = 0\n[chanels.x]\nkind = \"webhook\"\n",
+    server.write_config(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[outbox]\nlease = \"1s\"\nmax_parallel_deliveries = 0\n[chanels.x]\nkind = \"webhook\"\n",
     );
     let check = server.angarium(&["config", "check"]);
     let said = text(&check.stdout) + &text(&check.stderr);
@@ -95,13 +93,12 @@ async fn a_broken_configuration_stops_the_start() {
     }
     let start = server.serve_command(&[]).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(start.status.code(), Some(2));
-    assert!(!server.database().exists(), "nothing was started");
+    assert!(!server.file().exists(), "nothing was started");
 }
 
 /// C198: a listing whose reader goes away ends quietly.
-#[tokio::test(flavor = "multi_thread")]
-async fn c198_output_piped_into_head() {
-    let server = Installation::started(&ON_LOOPBACK.replace("50ms", "1h")).await;
+pub(crate) async fn c198_output_piped_into_head(on: Database) {
+    let server = on.started(&ON_LOOPBACK.replace("50ms", "1h")).await;
     let many = (0..3000).map(|n| to("http://127.0.0.1:1/", &format!("{n} {}", "long ".repeat(20)))).collect();
     server.hand_in_all(many).await;
     let mut listing = server
@@ -118,17 +115,15 @@ async fn c198_output_piped_into_head() {
 }
 
 /// CL3: a key on the command line would be seen by every process on the machine.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_no_argument() {
-    let server = Installation::started(ON_LOOPBACK).await;
+pub(crate) async fn a_key_is_no_argument(on: Database) {
+    let server = on.started(ON_LOOPBACK).await;
     assert_eq!(code(&server.angarium(&["kpi", "--key", KEY])), 2);
 }
 
 /// What a producer resends through the command line is the same notification.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_send_can_be_repeated() {
+pub(crate) async fn a_send_can_be_repeated(on: Database) {
     let receiver = Receiver::start().await.unwrap();
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     let (id, url) = (id_of("alarm"), receiver.url("/hook"));
     let send = ["send", "--channel", "hooks", "--to", &url, "--subject", "s", "--body", "b", "--id", &id];
     for _ in 0..3 {

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use angarium_receivers::http::{Gate, Receiver, Reply};
 use serde_json::json;
 
-use crate::support::{Installation, ON_LOOPBACK, id_of, to_with_id, within};
+use crate::support::{Database, Installation, ON_LOOPBACK, id_of, to_with_id, within};
 
 /// OB-24, C046: killed with forty in flight and twenty waiting: all sixty are delivered after the restart, those
 /// in flight a second time at most, under the same id, and the lost attempts are on record.
-#[tokio::test(flavor = "multi_thread")]
-async fn c046_killed_with_forty_in_flight() {
+pub(crate) async fn c046_killed_with_forty_in_flight(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     receiver.hold();
-    let wide = format!("{ON_LOOPBACK}max_parallel = 60\nmax_parallel_per_receiver = 40\n");
-    let mut server = Installation::started(&wide).await;
+    let wide = "timeout = \"5s\"\nmax_parallel = 60\nmax_parallel_per_receiver = 40\n";
+    let wide = format!("{ON_LOOPBACK}{wide}{}", on.lease("10s"));
+    let mut server = on.started(&wide).await;
     let names: Vec<String> = (0..60).map(|n| format!("alarm {n}")).collect();
     server.hand_in_all(names.iter().map(|name| to_with_id(&receiver.url("/hook"), name)).collect()).await;
     let in_flight = receiver.wait_for("/hook", 40).await.len();
@@ -42,8 +42,7 @@ async fn c046_killed_with_forty_in_flight() {
 
 /// OB-12, OB-24: killed in the middle of a list of five hundred, while answers come in: after the restart every
 /// member has the message, and no more got it a second time than were in flight at the kill.
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_in_the_middle_of_a_list_of_five_hundred() {
+pub(crate) async fn killed_in_the_middle_of_a_list_of_five_hundred(on: Database) {
     const AT_ONCE: usize = 32;
     let receiver = Receiver::start().await.unwrap();
     let paths: Vec<String> = (0..500).map(|n| format!("/member/{n}")).collect();
@@ -53,10 +52,9 @@ async fn killed_in_the_middle_of_a_list_of_five_hundred() {
         receiver.script(path, [Reply::ok().gate(&gate)]);
     }
     let members: Vec<String> = paths.iter().map(|path| receiver.url(path)).collect();
-    let mut server = Installation::started(&format!(
-        "{ON_LOOPBACK}max_parallel = 64\nmax_parallel_per_receiver = {AT_ONCE}\n\n[lists.ops]\nchannel = \"hooks\"\nmembers = {members:?}\n"
-    ))
-    .await;
+    let wide = format!("timeout = \"5s\"\nmax_parallel = 64\nmax_parallel_per_receiver = {AT_ONCE}\n");
+    let list = format!("[lists.ops]\nchannel = \"hooks\"\nmembers = {members:?}\n");
+    let mut server = on.started(&format!("{ON_LOOPBACK}{wide}{list}{}", on.lease("10s"))).await;
     let accepted = server.hand_in(&json!({"list": "ops", "subject": "s", "body": "b"})).await;
     receiver.wait_until(|requests| requests.len() >= 150).await;
     server.kill().await;
@@ -80,12 +78,11 @@ async fn killed_in_the_middle_of_a_list_of_five_hundred() {
 }
 
 /// SIGTERM ends with status 0: what is in flight is finished, nothing is half sent, the rest waits.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_soft_stop_finishes_what_is_in_flight() {
+pub(crate) async fn a_soft_stop_finishes_what_is_in_flight(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     receiver.hold();
     let narrow = format!("{ON_LOOPBACK}max_parallel_per_receiver = 2\n");
-    let mut server = Installation::started(&narrow).await;
+    let mut server = on.started(&narrow).await;
     let names: Vec<String> = (0..10).map(|n| format!("alarm {n}")).collect();
     server.hand_in_all(names.iter().map(|name| to_with_id(&receiver.url("/hook"), name)).collect()).await;
     receiver.wait_for("/hook", 2).await;
@@ -108,11 +105,11 @@ async fn a_soft_stop_finishes_what_is_in_flight() {
 }
 
 /// A second signal stops at once, SIGHUP like any other, and what hung is taken back at the next start.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_stops_at_once() {
+pub(crate) async fn a_second_signal_stops_at_once(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     receiver.script("/hook", [Reply::silence(), Reply::ok()]);
-    let mut server = Installation::started(ON_LOOPBACK).await;
+    let soon = format!("{ON_LOOPBACK}timeout = \"5s\"\n{}", on.lease("10s"));
+    let mut server = on.started(&soon).await;
     server.hand_in(&to_with_id(&receiver.url("/hook"), "alarm")).await;
     receiver.wait_for("/hook", 1).await;
     server.signal("TERM");

@@ -2,15 +2,14 @@
 
 use angarium_receivers::http::{Receiver, Reply};
 
-use crate::support::{Installation, ON_LOOPBACK, id_of, to, to_with_id};
+use crate::support::{Database, ON_LOOPBACK, id_of, to, to_with_id};
 
 /// Ten thousand rows wait for a receiver that takes connections and never answers; the others do not notice.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dead_receiver_with_ten_thousand_rows_delays_nobody() {
+pub(crate) async fn a_dead_receiver_with_ten_thousand_rows_delays_nobody(on: Database) {
     let dead = Receiver::start().await.unwrap();
     dead.script("/hook", [Reply::silence()]);
     let well = Receiver::start().await.unwrap();
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     let backlog: Vec<_> = (0..10_000).map(|n| to(&dead.url("/hook"), &format!("dead {n}"))).collect();
     server.hand_in_all(backlog).await;
     dead.wait_for("/hook", 8).await;

@@ -4,13 +4,12 @@ use angarium_receivers::http::{Receiver, Reply};
 use http::Method;
 use serde_json::json;
 
-use crate::support::{Installation, ON_LOOPBACK, id_of, to, to_with_id};
+use crate::support::{Database, ON_LOOPBACK, id_of, to, to_with_id};
 
 /// OB-02, WH-02: a resend of an id is acknowledged as a duplicate and sends nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_resend_is_acknowledged_and_sends_nothing() {
+pub(crate) async fn a_resend_is_acknowledged_and_sends_nothing(on: Database) {
     let receiver = Receiver::start().await.unwrap();
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     let alarm = to_with_id(&receiver.url("/hook"), "alarm");
     assert_eq!(server.hand_in(&alarm).await["duplicate"], false);
     server.until(&id_of("alarm"), "delivered").await;
@@ -29,10 +28,9 @@ async fn a_resend_is_acknowledged_and_sends_nothing() {
 }
 
 /// OB-02: the same id with other content is refused and changes nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_reused_id_is_refused() {
+pub(crate) async fn a_reused_id_is_refused(on: Database) {
     let receiver = Receiver::start().await.unwrap();
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     let mut alarm = to_with_id(&receiver.url("/hook"), "alarm");
     server.hand_in(&alarm).await;
     alarm["body"] = json!("something else");
@@ -42,9 +40,8 @@ async fn a_reused_id_is_refused() {
 }
 
 /// OB-04: an unknown list is stamped email and parked with "list not found".
-#[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_list_is_parked() {
-    let server = Installation::started(ON_LOOPBACK).await;
+pub(crate) async fn an_unknown_list_is_parked(on: Database) {
+    let server = on.started(ON_LOOPBACK).await;
     let accepted = server.hand_in(&json!({"list": "nobody", "subject": "s", "body": "b"})).await;
     let row = server.until(accepted["id"].as_str().unwrap(), "parked").await;
     assert_eq!(row["kind"], "email");
@@ -52,11 +49,10 @@ async fn an_unknown_list_is_parked() {
 }
 
 /// OB-10: 500 and then 200 is delivered, with one retry.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hiccup_is_retried() {
+pub(crate) async fn a_hiccup_is_retried(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     receiver.script("/hook", [Reply::status(500), Reply::status(200)]);
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     server.hand_in(&to_with_id(&receiver.url("/hook"), "alarm")).await;
     let row = server.until(&id_of("alarm"), "delivered").await;
     assert_eq!(row["retry_count"], 1);
@@ -69,11 +65,10 @@ async fn a_hiccup_is_retried() {
 }
 
 /// OB-10, C129: what will never work is parked at once; only 2xx is success; redirects are not followed.
-#[tokio::test(flavor = "multi_thread")]
-async fn c129_only_two_hundreds_are_success() {
+pub(crate) async fn c129_only_two_hundreds_are_success(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     let elsewhere = Receiver::start().await.unwrap();
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     for code in [300, 301, 304, 307, 400, 401, 403, 404, 409, 413, 422] {
         let path = format!("/{code}");
         receiver.script(&path, [Reply::redirect(code, &elsewhere.url("/internal"))]);
@@ -86,11 +81,10 @@ async fn c129_only_two_hundreds_are_success() {
 }
 
 /// OB-13: a receiver that is never well is tried once and then as often as the policy says.
-#[tokio::test(flavor = "multi_thread")]
-async fn retries_come_to_an_end() {
+pub(crate) async fn retries_come_to_an_end(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     receiver.script("/hook", [Reply::status(503)]);
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     server.hand_in(&to_with_id(&receiver.url("/hook"), "alarm")).await;
     let row = server.until(&id_of("alarm"), "parked").await;
     assert_eq!((&row["retry_count"], receiver.requests().len()), (&json!(3), 4), "one try and three retries");
@@ -99,16 +93,14 @@ async fn retries_come_to_an_end() {
 }
 
 /// OB-07, OB-12: a list of three: one fine, one busy, one that refuses.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_three() {
+pub(crate) async fn a_list_of_three(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     receiver.script("/busy", [Reply::status(503), Reply::status(200)]);
     receiver.script("/refuses", [Reply::status(400)]);
     let members: Vec<_> = ["/fine", "/busy", "/refuses"].iter().map(|path| receiver.url(path)).collect();
-    let server = Installation::started(&format!(
-        "{ON_LOOPBACK}\n[lists.ops]\nchannel = \"hooks\"\nmembers = {members:?}\n"
-    ))
-    .await;
+    let server = on
+        .started(&format!("{ON_LOOPBACK}\n[lists.ops]\nchannel = \"hooks\"\nmembers = {members:?}\n"))
+        .await;
     let accepted = server.hand_in(&json!({"list": "ops", "subject": "s", "body": "b"})).await;
     let row = server.until(accepted["id"].as_str().unwrap(), "delivered").await;
     let results: Vec<_> =
@@ -121,11 +113,10 @@ async fn a_list_of_three() {
 }
 
 /// C123: an address that may not be reached is parked, whatever it is called, and nothing is dialled.
-#[tokio::test(flavor = "multi_thread")]
-async fn c123_a_private_address_is_parked() {
+pub(crate) async fn c123_a_private_address_is_parked(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     let port = receiver.addr().port();
-    let server = Installation::started("[channels.hooks]\nkind = \"webhook\"\n").await;
+    let server = on.started("[channels.hooks]\nkind = \"webhook\"\n").await;
     for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1", "0.0.0.0", "[::]"] {
         let url = format!("http://{host}:{port}/");
         server.hand_in(&to_with_id(&url, host)).await;

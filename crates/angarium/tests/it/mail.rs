@@ -4,7 +4,7 @@ use angarium_receivers::mail::{self, Auth, Gate, Options, Phase, Receiver, Reply
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Installation, id_of, within};
+use crate::support::{Database, Installation, id_of, within};
 
 /// A channel that leads to this server, with quick retries, and lists on it.
 fn configuration(receiver: &Receiver, channel: &str) -> String {
@@ -27,13 +27,13 @@ members = ["fine@example.com", "gone@example.com", {{ address = "busy@example.co
     )
 }
 
-async fn world(channel: &str) -> (Receiver, Installation) {
-    world_with(Options::default(), channel).await
+async fn world(on: &Database, channel: &str) -> (Receiver, Installation) {
+    world_with(on, Options::default(), channel).await
 }
 
-async fn world_with(options: Options, channel: &str) -> (Receiver, Installation) {
+async fn world_with(on: &Database, options: Options, channel: &str) -> (Receiver, Installation) {
     let receiver = Receiver::start(options).await.unwrap();
-    let installation = Installation::started(&configuration(&receiver, channel)).await;
+    let installation = on.started(&configuration(&receiver, channel)).await;
     (receiver, installation)
 }
 
@@ -53,9 +53,8 @@ fn result_of<'a>(row: &'a Value, address: &str) -> &'a str {
 }
 
 /// OB-11: a list of two is one mail, both in the envelope, neither in the headers.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_two_is_one_mail() {
-    let (receiver, angarium) = world("").await;
+pub(crate) async fn a_list_of_two_is_one_mail(on: Database) {
+    let (receiver, angarium) = world(&on, "").await;
     angarium.hand_in(&to_list("two", "Pump 3")).await;
     let row = angarium.until(&id_of("Pump 3"), "delivered").await;
     let mails = receiver.mails();
@@ -71,9 +70,8 @@ async fn a_list_of_two_is_one_mail() {
 
 /// OB-07, OB-11, OB-12: one refused, one busy, one fine: delivered, the refused one named, the busy one asked again
 /// alone.
-#[tokio::test(flavor = "multi_thread")]
-async fn c093_one_refused_one_busy_one_fine() {
-    let (receiver, angarium) = world("").await;
+pub(crate) async fn c093_one_refused_one_busy_one_fine(on: Database) {
+    let (receiver, angarium) = world(&on, "").await;
     receiver.refuse_rcpt("gone@example.com", "550 5.1.1 no such user");
     receiver.script_rcpt("busy@example.com", [Reply::text("450 4.2.1 busy"), Reply::text("450 4.2.1 busy")]);
     angarium.hand_in(&to_list("three", "Pump 3")).await;
@@ -98,9 +96,8 @@ async fn c093_one_refused_one_busy_one_fine() {
 }
 
 /// OB-10: all members refused is parked; a refused address alone is parked.
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_accepted() {
-    let (receiver, angarium) = world("").await;
+pub(crate) async fn nobody_accepted(on: Database) {
+    let (receiver, angarium) = world(&on, "").await;
     receiver.refuse_rcpt("ann@example.com", "550 5.1.1 no such user");
     receiver.refuse_rcpt("bob@example.org", "553 5.1.3 what address");
     angarium.hand_in(&to_list("two", "Pump 3")).await;
@@ -115,9 +112,8 @@ async fn nobody_accepted() {
 }
 
 /// OB-11, OB-13: the channel's own count and interval decide; then the row is parked.
-#[tokio::test(flavor = "multi_thread")]
-async fn retries_come_from_the_channel() {
-    let (receiver, angarium) = world("").await;
+pub(crate) async fn retries_come_from_the_channel(on: Database) {
+    let (receiver, angarium) = world(&on, "").await;
     receiver.refuse_rcpt("ann@example.com", "451 4.3.0 not now");
     angarium.hand_in(&to_address("ann@example.com", "Pump 3")).await;
     let row = angarium.until(&id_of("Pump 3"), "parked").await;
@@ -131,11 +127,11 @@ async fn retries_come_from_the_channel() {
 
 /// C105: a refused login is the channel's fault: a full queue waits, costs a login or a few, uses up no retries, and
 /// goes out whole once the configuration was mended and the server started with it.
-#[tokio::test(flavor = "multi_thread")]
-async fn c105_wrong_password_with_a_full_queue() {
+pub(crate) async fn c105_wrong_password_with_a_full_queue(on: Database) {
     let auth = Auth { before_tls: true, ..Auth::password("noc", "right") };
     let options = || Options { auth: Some(auth.clone()), ..Options::default() };
-    let (receiver, mut angarium) = world_with(options(), "username = \"noc\"\npassword = \"wrong\"").await;
+    let (receiver, mut angarium) =
+        world_with(&on, options(), "username = \"noc\"\npassword = \"wrong\"").await;
     let all = (0..200).map(|n| to_address(&format!("u{n}@example.com"), &format!("m{n}"))).collect();
     angarium.hand_in_all(all).await;
     let suspended = within(async {
@@ -166,9 +162,8 @@ async fn c105_wrong_password_with_a_full_queue() {
 }
 
 /// C105: what is mended on the relay's side needs no restart: an operator reopens the channel.
-#[tokio::test(flavor = "multi_thread")]
-async fn c105_an_operator_reopens_the_channel() {
-    let (receiver, angarium) = world("").await;
+pub(crate) async fn c105_an_operator_reopens_the_channel(on: Database) {
+    let (receiver, angarium) = world(&on, "").await;
     receiver.script(Phase::Greeting, [Reply::text("554 5.7.1 your address is blocked")]);
     angarium.hand_in(&to_address("ann@example.com", "Pump 3")).await;
     within(async { while angarium.get("/v1/channels").await["items"][0]["suspended"].is_null() {} }).await;
@@ -185,14 +180,13 @@ async fn c105_an_operator_reopens_the_channel() {
 }
 
 /// What a relay that is down costs: a few tries now and then, and not a retry of everything that is due.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_relay_that_is_down_uses_up_few_retries() {
+pub(crate) async fn a_relay_that_is_down_uses_up_few_retries(on: Database) {
     const ALL: usize = 400;
     let receiver = Receiver::start(Options::default()).await.unwrap();
     let address = receiver.address();
     let slow = configuration(&receiver, "").replace("\"100ms\"", "\"2s\"");
     drop(receiver);
-    let angarium = Installation::started(&slow).await;
+    let angarium = on.started(&slow).await;
     let all = (0..ALL).map(|n| to_address(&format!("u@d{n}.example"), &format!("m{n}"))).collect();
     angarium.hand_in_all(all).await;
     // The first few are tried side by side; to come to eight, the channel must have been tried again twice.
@@ -214,9 +208,10 @@ async fn a_relay_that_is_down_uses_up_few_retries() {
 
 /// The process is killed while the relay has the whole message and has not answered: the repeat is the same message,
 /// byte for byte, and nothing else is repeated.
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_before_the_answer_to_the_message() {
-    let (receiver, mut angarium) = world("").await;
+pub(crate) async fn killed_before_the_answer_to_the_message(on: Database) {
+    let receiver = Receiver::start(Options::default()).await.unwrap();
+    let soon = format!("{}{}", configuration(&receiver, ""), on.lease("2s"));
+    let mut angarium = on.started(&soon).await;
     angarium.hand_in(&to_list("two", "before")).await;
     angarium.until(&id_of("before"), "delivered").await;
     let never = Gate::closed();
@@ -236,9 +231,8 @@ async fn killed_before_the_answer_to_the_message() {
 }
 
 /// A doubt is not tried again by itself where the operator says that twice is worse than never.
-#[tokio::test(flavor = "multi_thread")]
-async fn in_doubt_is_parked_where_that_is_wanted() {
-    let (receiver, angarium) = world("on_ambiguous = \"park\"").await;
+pub(crate) async fn in_doubt_is_parked_where_that_is_wanted(on: Database) {
+    let (receiver, angarium) = world(&on, "on_ambiguous = \"park\"").await;
     receiver.script(Phase::Final, [Reply::hang_up().taking()]);
     angarium.hand_in(&to_address("ann@example.com", "Pump 3")).await;
     let row = angarium.until(&id_of("Pump 3"), "parked").await;
@@ -247,9 +241,8 @@ async fn in_doubt_is_parked_where_that_is_wanted() {
 }
 
 /// C107: nobody left to send to is not delivered, and says so.
-#[tokio::test(flavor = "multi_thread")]
-async fn c107_a_list_of_which_nobody_is_left() {
-    let (receiver, angarium) = world("").await;
+pub(crate) async fn c107_a_list_of_which_nobody_is_left(on: Database) {
+    let (receiver, angarium) = world(&on, "").await;
     for (address, subject) in [("ann@example.com", "first"), ("bob@example.org", "second")] {
         angarium.hand_in(&to_address(address, subject)).await;
         angarium.until(&id_of(subject), "delivered").await;
@@ -286,9 +279,8 @@ fn bounce(id: &str, address: &str) -> String {
 }
 
 /// `data.email` is held against what a mail can hold when the notification is handed in.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_producer_may_say_about_the_mail() {
-    let (receiver, angarium) = world("unsubscribe = \"https://example.com/leave\"").await;
+pub(crate) async fn what_a_producer_may_say_about_the_mail(on: Database) {
+    let (receiver, angarium) = world(&on, "unsubscribe = \"https://example.com/leave\"").await;
     let mut bad = to_address("ann@example.com", "bad");
     bad["data"] = json!({"email": {"reply_to": "a\r\nBcc: spy@example.net"}});
     let (status, problem) = angarium.call(Method::POST, "/v1/notifications", Some(bad)).await;
@@ -310,12 +302,11 @@ async fn what_a_producer_may_say_about_the_mail() {
 }
 
 /// The conversation, for whoever sets a channel up, secrets masked.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_channel_can_be_tried() {
+pub(crate) async fn a_channel_can_be_tried(on: Database) {
     let auth = Auth { before_tls: true, ..Auth::password("noc", "canary-password") };
     let options = Options { auth: Some(auth), ..mail::Options::default() };
     let (receiver, angarium) =
-        world_with(options, "username = \"noc\"\npassword = \"canary-password\"").await;
+        world_with(&on, options, "username = \"noc\"\npassword = \"canary-password\"").await;
     let tried = angarium.angarium(&["channel", "test", "mail", "ann@example.com"]);
     let said = crate::support::text(&tried.stdout);
     assert!(tried.status.success(), "{tried:?}");

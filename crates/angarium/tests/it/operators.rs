@@ -4,7 +4,7 @@ use angarium_receivers::http::{Receiver, Reply};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Installation, ON_LOOPBACK, id_of, to_with_id};
+use crate::support::{Database, Installation, ON_LOOPBACK, id_of, to_with_id};
 
 async fn parked(server: &Installation, receiver: &Receiver, name: &str) -> String {
     let path = format!("/{name}");
@@ -15,10 +15,9 @@ async fn parked(server: &Installation, receiver: &Receiver, name: &str) -> Strin
 }
 
 /// OB-16: Retry starts a fresh budget; the trail names the operator.
-#[tokio::test(flavor = "multi_thread")]
-async fn retry_starts_a_fresh_budget() {
+pub(crate) async fn retry_starts_a_fresh_budget(on: Database) {
     let receiver = Receiver::start().await.unwrap();
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     let id = parked(&server, &receiver, "alarm").await;
     let (status, answer) = server.act("retry", &id).await;
     assert_eq!((status, &answer["status"], &answer["in_flight"]), (200, &json!("pending"), &json!(false)));
@@ -44,10 +43,9 @@ async fn retry_starts_a_fresh_budget() {
 }
 
 /// OB-05, OB-16: Discard keeps the row.
-#[tokio::test(flavor = "multi_thread")]
-async fn discard_keeps_the_row() {
+pub(crate) async fn discard_keeps_the_row(on: Database) {
     let receiver = Receiver::start().await.unwrap();
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     let id = parked(&server, &receiver, "alarm").await;
     let reason = Some(json!({"reason": "fixed by hand"}));
     let (status, _) = server.call(Method::POST, &format!("/v1/notifications/{id}/discard"), reason).await;
@@ -61,12 +59,11 @@ async fn discard_keeps_the_row() {
 }
 
 /// Cancel stops what has not been sent.
-#[tokio::test(flavor = "multi_thread")]
-async fn cancel_stops_what_has_not_been_sent() {
+pub(crate) async fn cancel_stops_what_has_not_been_sent(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     receiver.script("/hook", [Reply::status(503)]);
     let slow = ON_LOOPBACK.replace("50ms", "1h");
-    let server = Installation::started(&slow).await;
+    let server = on.started(&slow).await;
     server.hand_in(&to_with_id(&receiver.url("/hook"), "alarm")).await;
     server.until(&id_of("alarm"), "retrying").await;
     let (status, answer) = server.act("cancel", &id_of("alarm")).await;
@@ -77,10 +74,9 @@ async fn cancel_stops_what_has_not_been_sent() {
 }
 
 /// OB-16: on the wrong state 409, on a missing row 404, and never a success.
-#[tokio::test(flavor = "multi_thread")]
-async fn wrong_states_and_missing_rows() {
+pub(crate) async fn wrong_states_and_missing_rows(on: Database) {
     let receiver = Receiver::start().await.unwrap();
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     server.hand_in(&to_with_id(&receiver.url("/fine"), "delivered")).await;
     server.until(&id_of("delivered"), "delivered").await;
     let discarded = parked(&server, &receiver, "discarded").await;

@@ -1,4 +1,7 @@
-//! The binary in a folder of its own, and the ways to speak to it.
+//! The binary in a folder of its own, on a database of its own, and the ways to speak to it.
+
+#[path = "support/database.rs"]
+mod database;
 
 use std::future::Future;
 use std::io::{BufRead, BufReader};
@@ -7,16 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
-use angarium_egress::{Client, Guard, Options, Request, Trust};
+use angarium_egress::{Client, Fault, Guard, Options, Request, Response, Trust};
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 use url::Url;
+
+pub(crate) use database::Database;
 
 /// The key of every server started here.
 pub(crate) const KEY: &str = "canary-admin-key-4f1b9c";
 
 /// Nothing here takes so long unless it is broken.
 const NEVER: Duration = Duration::from_secs(120);
+
+/// With this environment variable set, no server listens for hints of other nodes: all of them poll.
+const POLL_ONLY: &str = "ANGARIUM_TEST_POLL_ONLY";
 
 /// Lets deliveries reach this machine, and tries again soon.
 pub(crate) const ON_LOOPBACK: &str = r#"
@@ -32,29 +40,49 @@ retry = { policy = "fixed", interval = "50ms", max_retries = 3 }
 pub(crate) struct Installation {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) address: Option<SocketAddr>,
+    database: Database,
     process: Option<Child>,
     client: Client,
 }
 
-impl Installation {
-    /// Writes the configuration; starts nothing.
-    pub(crate) fn new(configuration: &str) -> Self {
+impl Database {
+    /// Writes the configuration of a server that stores here; starts nothing.
+    pub(crate) fn installation(&self, configuration: &str) -> Installation {
         let folder = tempfile::tempdir().unwrap();
-        let installation = Installation { folder, address: None, process: None, client: client() };
+        let database = self.clone();
+        let installation = Installation { folder, address: None, database, process: None, client: client() };
         installation.configure(configuration);
         installation
     }
 
-    /// Writes the configuration and starts the server.
-    pub(crate) async fn started(configuration: &str) -> Self {
-        let mut installation = Installation::new(configuration);
+    /// Writes the configuration of a server that stores here, and starts it.
+    pub(crate) async fn started(&self, configuration: &str) -> Installation {
+        let mut installation = self.installation(configuration);
         installation.start().await;
         installation
     }
+}
 
+impl Installation {
+    /// Writes the configuration; starts nothing. The database is a file beside it.
+    pub(crate) fn new(configuration: &str) -> Self {
+        Database::sqlite().installation(configuration)
+    }
+
+    /// Writes the configuration and starts the server. The database is a file beside it.
+    pub(crate) async fn started(configuration: &str) -> Self {
+        Database::sqlite().started(configuration).await
+    }
+
+    /// Writes a configuration that begins with the rest of the table `server`.
     pub(crate) fn configure(&self, configuration: &str) {
-        let server = "[server]\nlisten = \"127.0.0.1:0\"\n";
-        std::fs::write(self.config(), format!("{server}{configuration}")).unwrap();
+        let database = self.database.setting();
+        let written = format!("[server]\nlisten = \"127.0.0.1:0\"\n{database}{configuration}");
+        self.write_config(&if std::env::var_os(POLL_ONLY).is_some() { polling(&written) } else { written });
+    }
+
+    pub(crate) fn write_config(&self, text: &str) {
+        std::fs::write(self.config(), text).unwrap();
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(self.config(), std::fs::Permissions::from_mode(0o600)).unwrap();
     }
@@ -63,7 +91,8 @@ impl Installation {
         self.folder.path().join("angarium.toml")
     }
 
-    pub(crate) fn database(&self) -> PathBuf {
+    /// The SQLite file, unless the database is another.
+    pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("angarium.db")
     }
 
@@ -140,20 +169,20 @@ impl Installation {
         method: Method,
         path: &str,
         body: Option<Value>,
-    ) -> Result<(u16, Value), angarium_egress::Fault> {
-        let mut headers = HeaderMap::new();
-        headers.insert("authorization", HeaderValue::from_str(&format!("Bearer {KEY}")).unwrap());
-        headers.insert("content-type", HeaderValue::from_static("application/json"));
-        let request = Request {
-            method,
-            url: Url::parse(&format!("http://{}{path}", self.address.unwrap())).unwrap(),
-            headers,
-            body: body.map(|body| body.to_string()).unwrap_or_default().into(),
-            timeout: NEVER,
-            trust: Trust::Operator,
-        };
-        let response = self.client.send(request).await?;
+    ) -> Result<(u16, Value), Fault> {
+        let response = self.ask(KEY, method, path, body).await?;
         Ok((response.status, serde_json::from_slice(&response.body).unwrap_or(Value::Null)))
+    }
+
+    /// One request with this key, and the whole answer.
+    pub(crate) async fn ask(
+        &self,
+        key: &str,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Response, Fault> {
+        ask(&self.client, self.address.unwrap(), key, method, path, body).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Value {
@@ -236,7 +265,39 @@ impl Installation {
     }
 }
 
-fn client() -> Client {
+/// One request to a server.
+pub(crate) async fn ask(
+    client: &Client,
+    server: SocketAddr,
+    key: &str,
+    method: Method,
+    path: &str,
+    body: Option<Value>,
+) -> Result<Response, Fault> {
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", HeaderValue::from_str(&format!("Bearer {key}")).unwrap());
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    let request = Request {
+        method,
+        url: Url::parse(&format!("http://{server}{path}")).unwrap(),
+        headers,
+        body: body.map(|body| body.to_string()).unwrap_or_default().into(),
+        timeout: NEVER,
+        trust: Trust::Operator,
+    };
+    client.send(request).await
+}
+
+/// The configuration of a server that does not listen for hints.
+fn polling(configuration: &str) -> String {
+    match configuration.split_once("[outbox]\n") {
+        _ if configuration.contains("poll_only") => configuration.to_owned(),
+        Some((before, after)) => format!("{before}[outbox]\npoll_only = true\n{after}"),
+        None => format!("{configuration}\n[outbox]\npoll_only = true\n"),
+    }
+}
+
+pub(crate) fn client() -> Client {
     let mut options = Options::new(Guard::public_only());
     options.read_limit = 256 * 1024 * 1024;
     Client::new(options).unwrap()
@@ -276,7 +337,7 @@ pub(crate) fn id_of(subject: &str) -> String {
 }
 
 /// Between two looks at a server that gives no signal.
-async fn pause() {
+pub(crate) async fn pause() {
     tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep between two looks
 }
 

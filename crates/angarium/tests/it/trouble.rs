@@ -6,14 +6,14 @@ use angarium_receivers::http::{Receiver, Reply};
 use http::Method;
 use serde_json::json;
 
-use crate::support::{Installation, KEY, ON_LOOPBACK, files, id_of, text, to, to_with_id, within};
+use crate::support::{Database, KEY, ON_LOOPBACK, files, id_of, text, to, to_with_id, within};
 
 /// C005, C055: with the disk full nothing is acknowledged, nothing is sent whose outcome could not be kept
 /// beyond what was in flight, and all goes on by itself once there is space.
 #[tokio::test(flavor = "multi_thread")]
 async fn c005_c055_a_full_disk_stops_acknowledgements_and_heals() {
     let receiver = Receiver::start().await.unwrap();
-    let mut server = Installation::new(&format!("database = \"sqlite:disk/angarium.db\"\n{ON_LOOPBACK}"));
+    let mut server = Database::at("sqlite:disk/angarium.db").installation(ON_LOOPBACK);
     let disk = server.folder.path().join("disk");
     std::fs::create_dir(&disk).unwrap();
     // A small disk of its own, seen by the server alone; the test reaches it through the server's own root.
@@ -64,15 +64,14 @@ async fn c005_c055_a_full_disk_stops_acknowledgements_and_heals() {
 }
 
 /// C200: a receiver that is down when the server starts gets everything once it is up.
-#[tokio::test(flavor = "multi_thread")]
-async fn c200_a_receiver_that_comes_late() {
+pub(crate) async fn c200_a_receiver_that_comes_late(on: Database) {
     // Bound, so that nobody else gets the port, but not listening: connections are refused.
     let held = tokio::net::TcpSocket::new_v4().unwrap();
     held.set_reuseaddr(true).unwrap();
     held.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let place = held.local_addr().unwrap();
     let patient = ON_LOOPBACK.replace("50ms", "100ms").replace("max_retries = 3", "max_retries = 1000");
-    let server = Installation::started(&patient).await;
+    let server = on.started(&patient).await;
     for n in 0..5 {
         let name = format!("alarm {n}");
         server.hand_in(&to_with_id(&format!("http://{place}/hook"), &name)).await;
@@ -86,12 +85,11 @@ async fn c200_a_receiver_that_comes_late() {
 }
 
 /// C062: whatever bytes a receiver answers with, its success is a success, and its words can be shown.
-#[tokio::test(flavor = "multi_thread")]
-async fn c062_bad_bytes_in_an_answer() {
+pub(crate) async fn c062_bad_bytes_in_an_answer(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     let bytes = b"\x00\xff\xfe \\ud83d \x1b[2J ok";
     receiver.script("/hook", [Reply::status(200).header("x-odd", b"caf\xe9").body(bytes)]);
-    let server = Installation::started(ON_LOOPBACK).await;
+    let server = on.started(ON_LOOPBACK).await;
     server.hand_in(&to_with_id(&receiver.url("/hook"), "alarm")).await;
     let row = server.until(&id_of("alarm"), "delivered").await;
     let shown = row["provider_response"].as_str().unwrap();
@@ -101,13 +99,12 @@ async fn c062_bad_bytes_in_an_answer() {
 }
 
 /// Secrets are in no log line, no answer, and not in the clear in the database.
-#[tokio::test(flavor = "multi_thread")]
-async fn secrets_stay_secret() {
+pub(crate) async fn secrets_stay_secret(on: Database) {
     let secret = "whsec_Y2FuYXJ5LXNpZ25pbmctc2VjcmV0LTAwMDE=";
     let receiver = Receiver::start().await.unwrap();
     receiver.script("/ok", [Reply::status(200).body(format!("you sent {secret}"))]);
     receiver.script("/bad", [Reply::status(400).body(format!("bad signature for {secret}"))]);
-    let mut server = Installation::started(&format!("{ON_LOOPBACK}secret = \"{secret}\"\n")).await;
+    let mut server = on.started(&format!("{ON_LOOPBACK}secret = \"{secret}\"\n")).await;
     let mut seen = String::new();
     for path in ["/ok", "/bad"] {
         server.hand_in(&to_with_id(&format!("{}?token=canary-in-the-query", receiver.url(path)), path)).await;
@@ -129,7 +126,8 @@ async fn secrets_stay_secret() {
         assert!(!seen.contains(canary), "an answer tells {canary}");
     }
     assert!(!log.contains(KEY));
-    for (path, bytes) in files(server.folder.path()) {
+    let stored = on.dump().into_iter().map(|dump| ("the database".into(), dump));
+    for (path, bytes) in files(server.folder.path()).into_iter().chain(stored) {
         if path.extension().is_some_and(|end| end == "admin-key" || end == "toml") {
             continue;
         }
@@ -140,9 +138,8 @@ async fn secrets_stay_secret() {
 }
 
 /// A message that the server cannot reach anybody with is still there, and shown.
-#[tokio::test(flavor = "multi_thread")]
-async fn figures_count_what_waits() {
-    let server = Installation::started(&ON_LOOPBACK.replace("50ms", "1h")).await;
+pub(crate) async fn figures_count_what_waits(on: Database) {
+    let server = on.started(&ON_LOOPBACK.replace("50ms", "1h")).await;
     let mut alarm = to("http://127.0.0.1:1/", "alarm");
     alarm["source"] = json!({"site": "plant-7", "node": "node-a"});
     let accepted = server.hand_in(&alarm).await;
