@@ -214,8 +214,8 @@ impl Context {
     /// The last look before the first byte: is the lease still to be trusted, and, where a second send would
     /// be worse than none, does the store know that we are about to send?
     pub(crate) async fn last_look(&self, claim: &Claim, way: &Way) -> Result<(), Stop> {
-        let trusted = || self.leases.trusts(claim, self.clock.monotonic());
-        if !trusted() {
+        let may_begin = || self.leases.may_begin(claim, self.clock.monotonic());
+        if !may_begin() {
             return Err(Stop::Lost);
         }
         let marked = match way.settings.on_ambiguous {
@@ -224,7 +224,7 @@ impl Context {
                 self.store.mark_on_wire(claim, self.clock.now()).await?
             }
         };
-        if marked && trusted() { Ok(()) } else { Err(Stop::Lost) }
+        if marked && may_begin() { Ok(()) } else { Err(Stop::Lost) }
     }
 
     /// One call of the adapter, observed.

@@ -74,8 +74,8 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Takes back what dead processes held and starts. On SQLite every lease found at the start is a dead
-    /// process's, since one file serves one process; where others live, those are that have ended.
+    /// Takes back what nobody holds any more and starts. On SQLite every lease found at the start is a dead process's,
+    /// since one file serves one process; where other nodes live, only those that have ended are.
     pub async fn start(parts: Parts, settings: Settings) -> Result<Dispatcher, StoreError> {
         let context = Arc::new(Context {
             store: parts.store,
@@ -92,7 +92,7 @@ impl Dispatcher {
         let ended_by = if context.store.is_shared() { context.clock.now() } else { Timestamp::LAST };
         let taken_back = recovery::take_back(&context, ended_by).await?;
         if taken_back > 0 {
-            tracing::info!(notifications = taken_back, "claims of a process that ended were taken back");
+            tracing::info!(notifications = taken_back, "claims whose leases had ended were taken back");
         }
         let (stop, stopped) = watch::channel(false);
         let (finished, settlements) = mpsc::channel(settings.max_parallel_deliveries.max(1));
@@ -156,7 +156,7 @@ impl Drop for Dispatcher {
 
 /// How long a stop waits for outcomes that are known but not written.
 const LAST_OUTCOMES: Duration = Duration::from_secs(2);
-/// More claims than this cannot be open at once: each holds a connection to the database.
+/// Unanswered claims that are looked for, at most; of one beyond them the lease ends by itself.
 const MOST_UNANSWERED: usize = 16;
 
 /// What other nodes have work for, this one looks for too.

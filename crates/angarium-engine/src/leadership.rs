@@ -47,27 +47,27 @@ impl Leadership {
         self.held().as_ref().filter(|held| now < held.trusted_until).map(|held| held.tenure.clone())
     }
 
-    /// Keeps the job, or takes it if nobody has it.
-    pub(crate) async fn renew(&self) -> Result<(), StoreError> {
+    /// Keeps the job, or takes it if nobody has it. Returns what this node leads under from now on.
+    pub(crate) async fn renew(&self) -> Result<Option<Tenure>, StoreError> {
         let (asked, until) = (self.clock.monotonic(), self.clock.now().plus(TENURE));
         let held = self.held().clone();
         if let Some(Held { tenure, .. }) = held {
             if self.store.keep_job(&tenure, until).await? {
-                self.hold(Some(tenure), asked);
-                return Ok(());
+                self.hold(Some(tenure.clone()), asked);
+                return Ok(Some(tenure));
             }
             tracing::warn!("another node does the work that one does for all by now");
             self.hold(None, asked);
         }
         if asked < *self.standing_back.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Ok(());
+            return Ok(None);
         }
         let taken = self.store.take_job(JOB, self.clock.now(), until).await?;
         if taken.is_some() {
             tracing::info!("this node does the work that one does for all");
         }
-        self.hold(taken, asked);
-        Ok(())
+        self.hold(taken.clone(), asked);
+        Ok(taken)
     }
 
     /// Lets another node lead, at once.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use angarium_domain::time::Clock;
-use angarium_store::{Claim, Key, Store, StoreError};
+use angarium_store::{Claim, Key, Renewed, Store, StoreError};
 use tokio::time::Instant;
 
 use crate::delivery::Context;
@@ -71,7 +71,7 @@ impl Leases {
     }
 
     /// Whether something may be begun under the claim at `now` (monotonic).
-    pub(crate) fn trusts(&self, claim: &Claim, now: Duration) -> bool {
+    pub(crate) fn may_begin(&self, claim: &Claim, now: Duration) -> bool {
         let held = self.lock();
         held.get(&claim.key)
             .is_some_and(|lease| lease.generation == claim.generation && now < lease.begin_until)
@@ -82,22 +82,22 @@ impl Leases {
         self.lock().get(&key).is_some_and(|lease| lease.generation == generation)
     }
 
-    /// Renews everything held; what turns out to be lost is forgotten, so that nothing is sent under it.
+    /// Renews everything held. What turns out to be lost is forgotten, so that nothing is begun under it; what the
+    /// store says nothing about stays as it is.
     async fn renew(&self, store: &Store, clock: &dyn Clock, lease: Duration) -> Result<(), StoreError> {
         let asked = clock.monotonic();
         let held: Vec<_> = self.lock().iter().map(|(key, lease)| (*key, lease.generation)).collect();
         if held.is_empty() {
             return Ok(());
         }
-        let lost = store.renew(held.clone(), clock.now().plus(lease)).await?;
-        for (key, generation) in held {
-            if lost.contains(&(key, generation)) {
-                self.forget(key, generation);
-            } else if let Some(lease_held) = self.lock().get_mut(&key)
-                && lease_held.generation == generation
-            {
-                lease_held.begin_until = asked + for_beginning(lease);
+        let Renewed { renewed, lost } = store.renew(held, clock.now().plus(lease)).await?;
+        for (key, generation) in renewed {
+            if let Some(held) = self.lock().get_mut(&key).filter(|held| held.generation == generation) {
+                held.begin_until = asked + for_beginning(lease);
             }
+        }
+        for (key, generation) in lost {
+            self.forget(key, generation);
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ pub(crate) async fn attempt(
     while let Some(ended) = under_way.next().await {
         round.take_in(context, claim, &way, &mut targets, Some(ended)).await;
     }
-    round.write_untried(context, claim).await;
+    round.write_untried(context, claim, &mut targets).await;
     round.settlement(context, claim, &way, &targets, started_at)
 }
 
@@ -161,7 +161,7 @@ async fn may_send(context: &Context, claim: &Claim, way: &Way, sent: usize) -> R
 /// the store cannot tell, the rest waits for another attempt.
 async fn may_go_on(context: &Context, claim: &Claim) -> bool {
     !context.stopping.load(Ordering::Relaxed)
-        && context.leases.trusts(claim, context.clock.monotonic())
+        && context.leases.may_begin(claim, context.clock.monotonic())
         && context.store.stands(claim).await.unwrap_or(false)
 }
 

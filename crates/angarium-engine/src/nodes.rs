@@ -37,12 +37,19 @@ pub struct Node {
     me: NewNode,
     leadership: Arc<Leadership>,
     vitals: Arc<Vitals>,
-    /// The clock and monotonic time at the heartbeat before.
-    before: Option<(Timestamp, Duration)>,
+    before: Option<Before>,
     timeline: Option<i64>,
     skew: Skew,
     horizon: Horizon,
     missed: bool,
+}
+
+/// How it was at an earlier heartbeat, the last one after which no waits were left to be moved.
+struct Before {
+    /// The clock that all follow, and monotonic time.
+    reading: (Timestamp, Duration),
+    /// What this node led under, if it did.
+    led: Option<Tenure>,
 }
 
 impl Node {
@@ -117,20 +124,25 @@ impl Node {
         if self.skew.changed(skew, sign_of_life.another_in_step) {
             self.vitals.set_trouble(self.skew.trouble());
         }
-        let led = self.leadership.tenure();
+        self.heed_clock().await
+    }
+
+    /// Keeps or takes the leadership, and moves waits with the clock if it was set back. If they could not be moved,
+    /// that is to be tried again as long as nobody else leads: until then everything is as it was before.
+    async fn heed_clock(&mut self) -> Result<(), StoreError> {
         let reading = (self.clock.now(), self.clock.monotonic());
         let set_back = self.look_at_clock(reading);
+        let led = self.before.as_ref().and_then(|before| before.led.clone());
         if set_back.is_some() && led.is_none() {
             self.leadership.stand_back();
         }
-        self.leadership.renew().await?;
-        let steady = led.filter(|led| self.leadership.tenure().as_ref() == Some(led));
-        let moved = match (set_back, steady) {
-            (Some(by), Some(tenure)) => self.shift_waits(by, reading.0, &tenure).await,
+        let leads = self.leadership.renew().await?;
+        let moved = match (set_back, &leads) {
+            (Some(by), Some(tenure)) if leads == led => self.shift_waits(by, reading.0, tenure).await,
             _ => true,
         };
         if moved {
-            self.before = Some(reading);
+            self.before = Some(Before { reading, led: leads });
         }
         Ok(())
     }
@@ -157,7 +169,7 @@ impl Node {
 
     /// Notices when somebody sets the clock that all follow, and says by how much it was set back.
     fn look_at_clock(&self, reading: (Timestamp, Duration)) -> Option<Duration> {
-        let (ahead, behind) = step(self.before?, reading);
+        let (ahead, behind) = step(self.before.as_ref()?.reading, reading);
         if ahead.max(behind) > CLOCK_STEP {
             tracing::warn!(
                 clock.ahead_s = ahead.as_secs(),

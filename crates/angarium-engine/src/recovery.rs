@@ -1,5 +1,5 @@
-//! Takes back what a dead process held: the lost attempt is written down as interrupted, and the row goes on
-//! as the disposition table says.
+//! Takes back what a node held that let its lease end: the lost attempt is written down as interrupted, and the row
+//! goes on as the disposition table says. Whether that node died, was held up or only got no answer is not known here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,14 @@ use angarium_domain::time::Timestamp;
 use angarium_store::{Abandoned, AttemptRecord, Settled, Settlement, StoreError};
 
 use crate::delivery::Context;
+use crate::settler::calls_for_less;
 
 /// Takes back what others lost, three times a lease.
 pub(crate) async fn keep_looking(context: Arc<Context>, lease: Duration) {
     loop {
         tokio::time::sleep(lease / 3).await;
         if let Err(error) = take_back(&context, context.clock.now()).await {
-            tracing::warn!(store.error = %error, "claims of dead processes could not be taken back");
+            tracing::warn!(store.error = %error, "claims whose leases have ended could not be taken back; it is tried again");
         }
     }
 }
@@ -33,13 +34,34 @@ pub(crate) async fn take_back(context: &Arc<Context>, ended_by: Timestamp) -> Re
         if settlements.is_empty() {
             return Ok(taken_back);
         }
-        let settled = context.store.settle(settlements).await?;
-        let applied = settled.iter().filter(|one| **one == Settled::Applied).count();
+        let applied = settle(context, settlements).await?;
         taken_back += applied;
         if applied == 0 {
             return Ok(taken_back);
         }
     }
+}
+
+/// Settles all but what somebody else holds, which keeps nothing else from being taken back. Returns how many rows
+/// were.
+async fn settle(context: &Context, settlements: Vec<Settlement>) -> Result<usize, StoreError> {
+    let mut applied = 0;
+    let mut parts = vec![settlements];
+    while let Some(mut part) = parts.pop() {
+        match context.store.settle(part.clone()).await {
+            Ok(settled) => applied += settled.iter().filter(|one| **one == Settled::Applied).count(),
+            Err(error) if !calls_for_less(&error) => return Err(error),
+            Err(_) if part.len() > 1 => {
+                let half = part.split_off(part.len() / 2);
+                parts.extend([half, part]);
+            }
+            Err(error) => {
+                let id = part.first().map(|one| one.id.to_string()).unwrap_or_default();
+                tracing::warn!(notification.id = id, store.error = %error, "a claim is left for later");
+            }
+        }
+    }
+    Ok(applied)
 }
 
 fn interrupted(
@@ -50,8 +72,9 @@ fn interrupted(
 ) -> Option<Settlement> {
     let Abandoned { claim, node, on_wire, claimed_at } = lost;
     let rules = context.catalog.rules(claim.channel.as_ref(), claim.kind);
-    let detail =
-        format!("node {node} ended while it held this notification; whether it was sent is not known");
+    let detail = format!(
+        "node {node} let its lease end while it held this notification; whether it was sent is not known"
+    );
     let failure = Failure { duplicate_risk: true, ..Failure::new(FailureClass::Interrupted, detail) };
     // Whether a second send is allowed depends on what was committed before the first byte, not on the guess
     // that the attempt record makes.

@@ -21,11 +21,13 @@ statements! {
 
     INSERT_CONTENT = "INSERT INTO contents (key, subject, body, data) {values: bigint, text, text, text}";
 
-    /// All else is as the schema has it for what is new.
     INSERT_NOTIFICATION = "INSERT INTO notifications
         (key, id, kind, channel, list, address, lane, site, instance, script, node, due_at, created_at, enqueued_at,
-         accepted_by)
-        {values: bigint, uuid, text, text, text, text, bigint, text, text, text, text, bigint, bigint, bigint, text}";
+         accepted_by, status, route, generation, attempts, budget_used, retry_count, interruptions, resolved, facts, audited)
+        SELECT r.key, r.id, r.kind, r.channel, r.list, r.address, r.lane, r.site, r.instance, r.script, r.node, r.now,
+            r.now, r.enqueued_at, r.accepted_by, 'pending', 'direct', 0, 0, 0, 0, 0, 0, 1, 1
+        FROM {rows: key bigint, id uuid, kind text, channel text, list text, address text, lane bigint, site text,
+            instance text, script text, node text, now bigint, enqueued_at bigint, accepted_by text}";
 }
 
 /// Inserts notifications, each on its own: a resend is a no-op, a reused id is refused, and neither touches
@@ -63,7 +65,7 @@ impl Op for Accept {
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Accepted>> {
-        let accepted = together(&Store, tx, &self.items).await?;
+        let accepted = together(&Storing, tx, &self.items).await?;
         let is_new =
             |accepted: &Accepted| matches!(accepted.0, Acceptance::Accepted { duplicate: false, .. });
         let facts: Vec<Fact> = self
@@ -96,9 +98,9 @@ impl Joinable for Accept {
     }
 }
 
-struct Store;
+struct Storing;
 
-impl Together for Store {
+impl Together for Storing {
     type Item = New;
     type Output = Accepted;
 
@@ -174,13 +176,12 @@ async fn look_up_lanes(tx: &mut Tx<'_>, items: &[&New]) -> Result<HashMap<i64, K
         .map(|item| (item.key.0, lane_of(&item.notification)))
         .collect();
     let names: HashSet<&LaneName> = unknown.iter().map(|(_, name)| name).collect();
-    let mut names: Vec<&LaneName> = names.into_iter().collect();
-    names.sort_by_key(|name| (&name.channel, &name.receiver));
-    let mut lanes = HashMap::with_capacity(names.len());
-    for name in names {
-        lanes.insert(name, KnownLane { key: lanes::ensure(tx, name).await?, timeline });
-    }
-    unknown.iter().map(|(key, name)| Ok((*key, *lanes.get(name).ok_or_else(|| lost("a lane"))?))).collect()
+    let lanes = lanes::ensure_all(tx, names.into_iter().collect()).await?;
+    let known = |(key, name): &(i64, LaneName)| {
+        let lane = lanes.get(name).ok_or_else(|| lost("a lane"))?;
+        Ok((*key, KnownLane { key: *lane, timeline }))
+    };
+    unknown.iter().map(known).collect()
 }
 
 async fn insert(
@@ -203,7 +204,7 @@ async fn insert(
     tx.execute_rows(&INSERT_NOTIFICATION, &rows?).await.map(drop)
 }
 
-fn notification_row(item: &New, lane: LaneKey) -> [Value<'_>; 15] {
+fn notification_row(item: &New, lane: LaneKey) -> [Value<'_>; 14] {
     let new = &item.notification;
     let (list, address) = match &new.recipient {
         Recipient::List(list) => (Some(list.as_str()), None),
@@ -222,7 +223,6 @@ fn notification_row(item: &New, lane: LaneKey) -> [Value<'_>; 15] {
         part(&from.instance),
         part(&from.script),
         part(&from.node),
-        item.now,
         item.now,
         new.enqueued_at,
         new.accepted_by.as_str(),

@@ -27,7 +27,8 @@ statements! {
 
     FALL_BEHIND = "UPDATE notifications SET audited = audited - 1 WHERE key = $1";
 
-    BEHIND = "SELECT key, id, accepted_by, created_at FROM notifications WHERE audited <> facts LIMIT $1";
+    BEHIND = "SELECT n.key, n.id, n.accepted_by, n.created_at FROM notifications n WHERE n.audited <> n.facts
+        ORDER BY n.key LIMIT $1 {lock chosen}";
 
     ATTEMPTS = "SELECT number, ended_at, result, class, detail, status_code, led_to, late FROM attempts WHERE notification = $1";
 

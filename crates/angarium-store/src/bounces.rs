@@ -27,13 +27,16 @@ statements! {
     FAILED = "SELECT address, status, diagnostic FROM bounces
         WHERE notification = $1 AND action = 'failed' ORDER BY hard";
 
-    /// The notification's row comes first, as wherever else it is changed together with what hangs on it.
+    /// The notification's row comes first, as wherever else it is changed together with what hangs on it. What hangs on it
+    /// is looked at afterwards, in a statement of its own: it may have changed while this one waited.
+    HOLD = "SELECT n.key FROM notifications n WHERE n.key = (SELECT i.key FROM ids i WHERE i.id = $1) {lock found}";
+
     FIND = "SELECT n.key, n.channel, n.address,
             EXISTS (SELECT 1 FROM attempts a WHERE a.notification = n.key
                     AND (a.result = 'delivered' OR a.duplicate_risk = 1)),
             n.lease_until IS NOT NULL OR EXISTS (SELECT 1 FROM attempts a WHERE a.notification = n.key
                                                  AND (a.class = 'interrupted' OR a.late = 1))
-        FROM notifications n WHERE n.key = (SELECT i.key FROM ids i WHERE i.id = $1) {lock found}";
+        FROM notifications n WHERE n.key = $1";
 
     REACHED = "SELECT address FROM targets
         WHERE notification = $1 AND (state = 'accepted' OR (attempts > 0 AND $2 = 1) OR $3 = 1)";
@@ -185,7 +188,9 @@ impl Op for RecordBounces {
 
 impl RecordBounces {
     async fn find(&self, tx: &mut Tx<'_>) -> Result<Option<Found>> {
-        tx.query_opt(&FIND, params![self.report.notification.uuid()], |row| {
+        let id = params![self.report.notification.uuid()];
+        let Some(key) = tx.query_opt(&HOLD, id, |row| row.int(0)).await? else { return Ok(None) };
+        tx.query_opt(&FIND, params![key], |row| {
             Ok(Found {
                 key: Key(row.int(0)?),
                 channel: row.opt_text(1)?.unwrap_or_default(),

@@ -14,6 +14,7 @@ use angarium_domain::time::Timestamp;
 use crate::db::{Op, Row, Tx, params, row, statements};
 use crate::error::{Result, StoreError};
 use crate::lanes;
+use crate::nodes::Seat;
 use crate::types::{Abandoned, Claim, Key, LaneKey, LaneName, Payload, Quota, Target};
 
 /// The columns of a claim, in the order in which [`claim_row`] reads them.
@@ -28,6 +29,8 @@ macro_rules! claim_columns {
 }
 
 statements! {
+    /// The low bits of a generation are the claiming node's: what two servers gave out after a failover that lost the
+    /// one, no two nodes share.
     TAKE_DUE = concat!("WITH due AS MATERIALIZED (
             SELECT n.key FROM notifications n
             WHERE n.lane = $2 AND n.due_at <= $1 AND n.lease_until IS NULL
@@ -36,7 +39,7 @@ statements! {
                             AND (coalesce(c.waits_until, 0) <= $1 OR coalesce(c.waits_until, 0) > $7))
             ORDER BY n.due_at, n.key LIMIT $3 {lock chosen})
         UPDATE notifications SET lease_until = $4, lease_node = $5, lease_by = $6, claimed_at = $1, wire_at = NULL,
-            generation = generation + 1
+            generation = (generation / 1024 + 1) * 1024 + $8
         FROM due WHERE notifications.key = due.key
         RETURNING ", claim_columns!());
 
@@ -65,8 +68,11 @@ statements! {
     MARK_ON_WIRE =
         "UPDATE notifications SET wire_at = $3 WHERE key = $1 AND generation = $2 AND lease_until IS NOT NULL";
 
-    RENEW = "UPDATE notifications SET lease_until = r.until FROM {rows: key bigint, generation bigint, until bigint}
-        WHERE notifications.key = r.key AND notifications.generation = r.generation AND lease_until IS NOT NULL
+    /// A row that somebody else has locked is passed over: it must not cost us all others.
+    RENEW = "WITH free AS MATERIALIZED (
+            SELECT n.key, r.until FROM {rows: key bigint, generation bigint, until bigint}
+            JOIN notifications n ON n.key = r.key AND n.generation = r.generation AND n.lease_until IS NOT NULL {lock chosen})
+        UPDATE notifications SET lease_until = free.until FROM free WHERE notifications.key = free.key
         RETURNING notifications.key, notifications.generation";
 
     RELEASE = "UPDATE notifications SET lease_until = NULL, lease_node = NULL, lease_by = NULL, wire_at = NULL,
@@ -122,7 +128,7 @@ pub(crate) fn error_at(row: &Row<'_>, column: usize) -> Result<Option<LastError>
 pub(crate) struct TakeDue {
     pub(crate) quotas: Vec<Quota>,
     pub(crate) node: String,
-    pub(crate) instance: i64,
+    pub(crate) seat: Seat,
     pub(crate) now: Timestamp,
     pub(crate) lease: Duration,
 }
@@ -157,7 +163,16 @@ impl Op for TakeDue {
             .iter()
             .map(|quota| {
                 let rows = i64::try_from(quota.rows).unwrap_or(i64::MAX);
-                row![self.now, quota.lane.0, rows, until, &self.node, self.instance, beyond_belief]
+                row![
+                    self.now,
+                    quota.lane.0,
+                    rows,
+                    until,
+                    &self.node,
+                    self.seat.instance,
+                    beyond_belief,
+                    self.seat.slot
+                ]
             })
             .collect();
         let mut claims = Vec::new();
@@ -290,27 +305,41 @@ impl Op for MarkOnWire {
     }
 }
 
-/// Extends leases. Returns the claims that no longer stand.
+/// Extends leases.
 pub(crate) struct Renew {
     pub(crate) held: Vec<(Key, i64)>,
     pub(crate) until: Timestamp,
 }
 
+/// What became of claims, by key and generation, whose leases were to be extended. Those whose rows somebody else had
+/// locked just then are in neither: they have what they had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// Extended.
+    pub renewed: Vec<(Key, i64)>,
+    /// They no longer stand.
+    pub lost: Vec<(Key, i64)>,
+}
+
 impl Op for Renew {
-    type Output = Vec<(Key, i64)>;
+    type Output = Renewed;
 
     fn weight(&self) -> usize {
         self.held.len()
     }
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<(Key, i64)>> {
-        let mut rows: Vec<_> =
-            self.held.iter().map(|&(key, generation)| (key, row![key.0, generation, self.until])).collect();
-        rows.sort_by_key(|(key, _)| *key);
-        let rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
-        let kept = tx.query_rows(&RENEW, &rows, |row| Ok((Key(row.int(0)?), row.int(1)?))).await?;
-        let kept: HashSet<(Key, i64)> = kept.into_iter().collect();
-        Ok(self.held.iter().filter(|claim| !kept.contains(claim)).copied().collect())
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Renewed> {
+        let mut held = self.held.clone();
+        held.sort();
+        let rows: Vec<_> =
+            held.iter().map(|(key, generation)| row![key.0, *generation, self.until]).collect();
+        let renewed = tx.query_rows(&RENEW, &rows, |row| Ok((Key(row.int(0)?), row.int(1)?))).await?;
+        let done: HashSet<(Key, i64)> = renewed.iter().copied().collect();
+        held.retain(|claim| !done.contains(claim));
+        let asked: Vec<_> = held.iter().map(|(key, generation)| row![key.0, *generation]).collect();
+        let standing = tx.query_each(&STANDS, &asked, |_| Ok(())).await?;
+        let lost = held.into_iter().zip(standing).filter(|(_, stands)| stands.is_empty());
+        Ok(Renewed { renewed, lost: lost.map(|(claim, _)| claim).collect() })
     }
 }
 

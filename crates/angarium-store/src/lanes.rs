@@ -4,6 +4,7 @@
 //! A list has two lanes: one for first attempts, one for all that follow. However many of its notifications wait for a
 //! member that is dead, they share out among themselves, and a new one need not go through them.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use angarium_domain::disposition::Scope;
@@ -11,13 +12,14 @@ use angarium_domain::outcome::RETRY_AFTER_BOUNDS;
 use angarium_domain::text::ChannelName;
 use angarium_domain::time::Timestamp;
 
-use crate::db::{Op, Tx, params, statements};
+use crate::db::{Op, Tx, Value, params, row, statements};
 use crate::error::{Result, StoreError};
 use crate::nodes::{Tenure, fence};
 use crate::types::{Key, LaneKey, LaneName, ScopeChange, ScopedLane, WaitingLane};
 
 statements! {
-    INSERT_LANE = "INSERT INTO lanes (channel, receiver, waits_until) VALUES ($1, $2, 0) ON CONFLICT (channel, receiver) DO NOTHING";
+    INSERT_LANE = "INSERT INTO lanes (channel, receiver, waits_until) {values: text, text, bigint}
+        ON CONFLICT (channel, receiver) DO NOTHING";
 
     LANE_KEY = "SELECT key FROM lanes WHERE channel = $1 AND receiver = $2";
 
@@ -34,7 +36,8 @@ statements! {
         FROM waiting JOIN lanes l ON l.key = waiting.lane LEFT JOIN channel_states c ON c.channel = l.channel
         WHERE waiting.lane IS NOT NULL";
 
-    LANE_WAITS = "UPDATE lanes SET waits_until = $2 WHERE key = $1 AND waits_until < $2";
+    LANE_WAITS = "UPDATE lanes SET waits_until = r.until FROM {rows: key bigint, until bigint}
+        WHERE lanes.key = r.key AND lanes.waits_until < r.until";
 
     CHANNEL_WAITS = "INSERT INTO channel_states (channel, waits_until, suspended) VALUES ($1, $2, $3)
         ON CONFLICT (channel) DO UPDATE SET suspended = coalesce($3, channel_states.suspended),
@@ -43,12 +46,16 @@ statements! {
     /// A success while the channel was to be left alone was under way before; only one after that is a sign.
     CHANNEL_OPENS = "DELETE FROM channel_states WHERE channel = $1 AND waits_until <= $2";
 
-    SUPPRESS = "INSERT INTO suppressions (channel, address, reason, since) VALUES ($1, $2, $3, $4)
+    SUPPRESS = "INSERT INTO suppressions (channel, address, reason, since) {values: text, text, text, bigint}
         ON CONFLICT (channel, address) DO NOTHING";
 
     SHIFT_LANES = "UPDATE lanes SET waits_until = waits_until - $1 WHERE waits_until > $2";
 
     SHIFT_CHANNELS = "UPDATE channel_states SET waits_until = waits_until - $1 WHERE waits_until > $2";
+
+    /// What was accepted while the clock ran ahead, and never tried.
+    DUE_TOO_LATE = "UPDATE notifications SET due_at = $1
+        WHERE due_at > $1 AND created_at > $1 AND attempts = 0 AND lease_until IS NULL";
 
     LIST_STATES = "SELECT channel, waits_until, suspended FROM channel_states ORDER BY channel LIMIT $1";
 
@@ -77,13 +84,33 @@ statements! {
 
 /// The key of the lane with this name; it is made if there is none.
 pub(crate) async fn ensure(tx: &mut Tx<'_>, name: &LaneName) -> Result<LaneKey> {
-    let names = params![&name.channel, &name.receiver];
-    if let Some(key) = tx.query_opt(&LANE_KEY, names, |row| row.int(0)).await? {
-        return Ok(LaneKey(key));
+    ensure_all(tx, vec![name])
+        .await?
+        .remove(name)
+        .ok_or_else(|| StoreError::Statement("a lane was lost".into()))
+}
+
+/// The keys of the lanes with these names, each given once; those that are not there are made.
+pub(crate) async fn ensure_all<'n>(
+    tx: &mut Tx<'_>,
+    mut names: Vec<&'n LaneName>,
+) -> Result<HashMap<&'n LaneName, LaneKey>> {
+    // In one order everywhere, so that two nodes cannot wait for each other.
+    names.sort_by_key(|name| (&name.channel, &name.receiver));
+    let mut known = find(tx, &names).await?;
+    let missing: Vec<&LaneName> = names.into_iter().filter(|name| !known.contains_key(name)).collect();
+    if !missing.is_empty() {
+        let rows: Vec<_> = missing.iter().map(|name| row![&name.channel, &name.receiver, 0i64]).collect();
+        tx.execute_rows(&INSERT_LANE, &rows).await?;
+        known.extend(find(tx, &missing).await?);
     }
-    tx.execute(&INSERT_LANE, names).await?;
-    let key = tx.query_opt(&LANE_KEY, names, |row| row.int(0)).await?;
-    key.map(LaneKey).ok_or_else(|| StoreError::Statement("a lane was lost".into()))
+    Ok(known)
+}
+
+async fn find<'n>(tx: &mut Tx<'_>, names: &[&'n LaneName]) -> Result<HashMap<&'n LaneName, LaneKey>> {
+    let asked: Vec<_> = names.iter().map(|name| row![&name.channel, &name.receiver]).collect();
+    let found = tx.query_each(&LANE_KEY, &asked, |row| row.int(0)).await?;
+    Ok(names.iter().zip(found).filter_map(|(name, mut key)| Some((*name, LaneKey(key.pop()?)))).collect())
 }
 
 /// The longest that a receiver's wish to wait is honoured. A wait that ends later was set by a clock that ran ahead, and
@@ -118,35 +145,70 @@ impl Op for WaitingLanes {
     }
 }
 
-/// Applies what a settlement changes beyond its own row.
-pub(crate) async fn apply(tx: &mut Tx<'_>, change: &ScopeChange, now: Timestamp) -> Result<()> {
-    let channel = change.channel.as_ref().map_or("", |channel| channel.as_str());
-    let reason = change.reason.as_str();
-    match change.scope {
-        Scope::Unchanged | Scope::SlowLane => {}
-        Scope::Healthy => {
-            tx.execute(&CHANNEL_OPENS, params![channel, now]).await?;
-        }
-        Scope::LaneWaits(until) => {
-            let lane = match &change.lane {
-                ScopedLane::Key(lane) => *lane,
-                ScopedLane::Name(name) => ensure(tx, name).await?,
-            };
-            tx.execute(&LANE_WAITS, params![lane.0, until]).await?;
-        }
-        Scope::ChannelWaits(until) => {
-            tx.execute(&CHANNEL_WAITS, params![channel, until, None::<&str>]).await?;
-        }
-        Scope::SuspendChannel(until) => {
-            tx.execute(&CHANNEL_WAITS, params![channel, until, reason]).await?;
-        }
-        Scope::SuppressAddress => {
-            if let Some(address) = &change.address {
-                suppress(tx, channel, address, reason, now).await?;
+/// Applies what settlements change beyond their own rows, each at its time, and each row once.
+pub(crate) async fn apply_all(tx: &mut Tx<'_>, changes: &[(Timestamp, &ScopeChange)]) -> Result<()> {
+    wait(tx, changes).await?;
+    let mut healthy: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    let mut suppressed: BTreeMap<(&str, &str), [Value<'_>; 4]> = BTreeMap::new();
+    for (now, change) in changes {
+        let channel = change.channel.as_ref().map_or("", |channel| channel.as_str());
+        match change.scope {
+            Scope::Unchanged | Scope::SlowLane | Scope::LaneWaits(_) => {}
+            // That a channel works is the same news from everybody; the latest counts.
+            Scope::Healthy => {
+                let latest = healthy.entry(channel).or_insert(*now);
+                *latest = (*latest).max(*now);
+            }
+            Scope::ChannelWaits(until) => {
+                tx.execute(&CHANNEL_WAITS, params![channel, until, None::<&str>]).await?;
+            }
+            Scope::SuspendChannel(until) => {
+                tx.execute(&CHANNEL_WAITS, params![channel, until, &change.reason]).await?;
+            }
+            Scope::SuppressAddress => {
+                if let Some(address) = &change.address {
+                    let row = row![channel, address, &change.reason, *now];
+                    suppressed.entry((channel, address)).or_insert(row);
+                }
             }
         }
     }
+    let suppressed: Vec<_> = suppressed.into_values().collect();
+    tx.execute_rows(&SUPPRESS, &suppressed).await?;
+    for (channel, now) in healthy {
+        tx.execute(&CHANNEL_OPENS, params![channel, now]).await?;
+    }
     Ok(())
+}
+
+/// Lets receivers alone, each until the latest time that was asked for.
+async fn wait(tx: &mut Tx<'_>, changes: &[(Timestamp, &ScopeChange)]) -> Result<()> {
+    let waits = || {
+        changes.iter().filter_map(|(_, change)| match change.scope {
+            Scope::LaneWaits(until) => Some((&change.lane, until)),
+            _ => None,
+        })
+    };
+    let names: HashSet<&LaneName> = waits()
+        .filter_map(|(lane, _)| match lane {
+            ScopedLane::Name(name) => Some(name),
+            ScopedLane::Key(_) => None,
+        })
+        .collect();
+    let named =
+        if names.is_empty() { HashMap::new() } else { ensure_all(tx, names.into_iter().collect()).await? };
+    let mut until: BTreeMap<i64, Timestamp> = BTreeMap::new();
+    for (lane, time) in waits() {
+        let key = match lane {
+            ScopedLane::Key(key) => Some(*key),
+            ScopedLane::Name(name) => named.get(name).copied(),
+        };
+        let Some(key) = key else { continue };
+        let latest = until.entry(key.0).or_insert(time);
+        *latest = (*latest).max(time);
+    }
+    let rows: Vec<_> = until.into_iter().map(|(key, until)| row![key, until]).collect();
+    tx.execute_rows(&LANE_WAITS, &rows).await.map(drop)
 }
 
 /// Sends an address no more messages from now on; false if that was so before.
@@ -157,10 +219,11 @@ pub(crate) async fn suppress(
     reason: &str,
     now: Timestamp,
 ) -> Result<bool> {
-    Ok(tx.execute(&SUPPRESS, params![channel, address, reason, now]).await? == 1)
+    Ok(tx.execute_rows(&SUPPRESS, &[row![channel, address, reason, now]]).await? == 1)
 }
 
-/// Moves every wait that is not over to an earlier time, after the wall clock was set back.
+/// Moves every wait that is not over to an earlier time, after the clock was set back; what was accepted later than it
+/// is now, is due now.
 pub(crate) struct ShiftWaits {
     pub(crate) by: Duration,
     pub(crate) now: Timestamp,
@@ -174,7 +237,8 @@ impl Op for ShiftWaits {
         fence(tx, &self.tenure).await?;
         let by = i64::try_from(self.by.as_micros()).unwrap_or(i64::MAX);
         tx.execute(&SHIFT_LANES, params![by, self.now]).await?;
-        tx.execute(&SHIFT_CHANNELS, params![by, self.now]).await.map(drop)
+        tx.execute(&SHIFT_CHANNELS, params![by, self.now]).await?;
+        tx.execute(&DUE_TOO_LATE, params![self.now]).await.map(drop)
     }
 }
 

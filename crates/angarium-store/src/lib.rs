@@ -39,7 +39,8 @@ use angarium_domain::text::{Actor, ChannelName};
 use angarium_domain::time::Timestamp;
 
 pub use bounces::{BounceOutcome, BounceReport};
-pub use db::{Database, DatabaseStatus, Migrated, Options, PostgresUrl, Replica};
+pub use claim::Renewed;
+pub use db::{Database, DatabaseStatus, Migrated, Options, PostgresUrl, Standby};
 use db::{Db, Joined, Op, Postgres, Sqlite, Tx, params, statements};
 pub use error::{Result, StoreError};
 pub use keys::Revoked;
@@ -63,7 +64,7 @@ const ROWS_LET_GO: usize = 5_000;
 statements! {
     NEWEST_KEY = "SELECT max(key) FROM notifications";
 
-    TOUCH = "INSERT INTO meta (name, value) VALUES ('ping', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
+    TOUCH = "INSERT INTO meta (name, value) VALUES ($2, $1) ON CONFLICT (name) DO UPDATE SET value = $1";
 }
 
 /// The database, open.
@@ -91,9 +92,10 @@ impl Op for NewestKey {
     }
 }
 
-/// A write of so many bytes, over the same ones each time.
+/// A write of so many bytes, over the same ones each time, and apart from those of other nodes.
 struct Ping {
     bytes: usize,
+    slot: i64,
 }
 
 /// As much room as an ordinary notification needs, so that a ping fails when they would.
@@ -103,7 +105,8 @@ impl Op for Ping {
     type Output = ();
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
-        tx.execute(&TOUCH, params!["x".repeat(self.bytes).as_str()]).await.map(drop)
+        let name = format!("ping:{}", self.slot);
+        tx.execute(&TOUCH, params!["x".repeat(self.bytes).as_str(), name.as_str()]).await.map(drop)
     }
 }
 
@@ -247,8 +250,8 @@ impl Store {
         now: Timestamp,
         lease: Duration,
     ) -> Result<Vec<Claim>> {
-        let (node, instance) = (node.to_owned(), self.seat().instance);
-        self.db.write_patiently(claim::TakeDue { quotas, node, instance, now, lease }).await
+        let (node, seat) = (node.to_owned(), self.seat());
+        self.db.write_for_dispatch(claim::TakeDue { quotas, node, seat, now, lease }).await
     }
 
     /// What [`Self::claim`], asked at `now`, gave to this node, by key and generation: for when its answer was lost.
@@ -276,7 +279,7 @@ impl Store {
         let list = claim.list.as_deref().unwrap_or_default();
         let lane = LaneName::of_tried_list(channel.as_str(), list);
         self.db
-            .write_patiently(claim::Resolve { key, generation, kind: kind.as_str(), lane, members, now })
+            .write_for_dispatch(claim::Resolve { key, generation, kind: kind.as_str(), lane, members, now })
             .await
     }
 
@@ -287,12 +290,14 @@ impl Store {
 
     /// Commits that the first byte is about to leave. Says whether the claim still stood.
     pub async fn mark_on_wire(&self, claim: &Claim, now: Timestamp) -> Result<bool> {
-        self.db.write_patiently(claim::MarkOnWire { key: claim.key, generation: claim.generation, now }).await
+        self.db
+            .write_for_dispatch(claim::MarkOnWire { key: claim.key, generation: claim.generation, now })
+            .await
     }
 
-    /// Extends leases until `until`; returns the (key, generation) pairs that are no longer held.
-    pub async fn renew(&self, held: Vec<(Key, i64)>, until: Timestamp) -> Result<Vec<(Key, i64)>> {
-        self.db.write_patiently(claim::Renew { held, until }).await
+    /// Extends the leases of these claims, by key and generation, until `until`.
+    pub async fn renew(&self, held: Vec<(Key, i64)>, until: Timestamp) -> Result<Renewed> {
+        self.db.write_for_dispatch(claim::Renew { held, until }).await
     }
 
     /// Gives back a claim of which nothing was sent; it is due no sooner than `not_before`.
@@ -302,7 +307,7 @@ impl Store {
 
     /// Gives back claims, by key and generation, of which nothing was sent.
     pub async fn release_all(&self, held: Vec<(Key, i64)>, not_before: Timestamp) -> Result<()> {
-        self.db.write_patiently(claim::Release { held, not_before }).await
+        self.db.write_for_dispatch(claim::Release { held, not_before }).await
     }
 
     /// Up to 256 leases that ended by `ended_by` without a result.
@@ -312,19 +317,20 @@ impl Store {
 
     /// Writes results and the states that follow, each guarded by its generation. Durable when this returns.
     pub async fn settle(&self, items: Vec<Settlement>) -> Result<Vec<Settled>> {
-        self.db.write_patiently(settle::Settle { items }).await
+        self.db.write_for_dispatch(settle::Settle { items }).await
     }
 
-    /// Writes how some addresses of a list fared that were sent to.
-    pub async fn settle_targets(&self, claim: &Claim, results: Vec<TargetResult>) -> Result<()> {
+    /// Writes how some addresses of a list fared that were sent to. Returns the ordinals of those that have the message by
+    /// now although this result says otherwise: another attempt's success came in late.
+    pub async fn settle_targets(&self, claim: &Claim, results: Vec<TargetResult>) -> Result<Vec<i64>> {
         let (key, generation, tried) = (claim.key, claim.generation, true);
-        self.db.write_patiently(settle::SettleTargets { key, generation, results, tried }).await
+        self.db.write_for_dispatch(settle::SettleTargets { key, generation, results, tried }).await
     }
 
-    /// Writes what became of some addresses of a list without a try.
-    pub async fn settle_untried(&self, claim: &Claim, results: Vec<TargetResult>) -> Result<()> {
+    /// Writes what became of some addresses of a list without a try; returns the same.
+    pub async fn settle_untried(&self, claim: &Claim, results: Vec<TargetResult>) -> Result<Vec<i64>> {
         let (key, generation, tried) = (claim.key, claim.generation, false);
-        self.db.write_patiently(settle::SettleTargets { key, generation, results, tried }).await
+        self.db.write_for_dispatch(settle::SettleTargets { key, generation, results, tried }).await
     }
 
     /// Does what an operator asks, and records it, in one commit.
@@ -373,7 +379,7 @@ impl Store {
 
     /// Writes audit entries that could not be written before; says for how many rows.
     pub async fn reemit_audit(&self, tenure: &Tenure) -> Result<usize> {
-        self.db.write_patiently(audit::Reemit { limit: 256, tenure: tenure.clone() }).await
+        self.db.write_for_dispatch(audit::Reemit { limit: 64, tenure: tenure.clone() }).await
     }
 
     /// Audit entries that could not be written when their facts were, since the process started.
@@ -395,7 +401,7 @@ impl Store {
             return Err(StoreError::Unavailable("its file is gone or was replaced".into()));
         }
         let bytes = if self.refused.load(Ordering::Relaxed) { ORDINARY_BYTES } else { 1 };
-        self.db.write_for_ingest(Ping { bytes }).await?;
+        self.db.write_for_ingest(Ping { bytes, slot: self.seat().slot }).await?;
         self.refused.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -408,7 +414,7 @@ impl Store {
     /// The wall clock was set back by this much, and reads `now`: waits of receivers and channels that are not over
     /// end so much earlier, as they would have.
     pub async fn shift_waits(&self, by: Duration, now: Timestamp, tenure: &Tenure) -> Result<()> {
-        self.db.write_patiently(lanes::ShiftWaits { by, now, tenure: tenure.clone() }).await
+        self.db.write_for_dispatch(lanes::ShiftWaits { by, now, tenure: tenure.clone() }).await
     }
 
     /// Lets a channel send again at once, with what was held back while it was broken; false if it was neither
@@ -474,7 +480,7 @@ impl Store {
     /// Signs this process in among the nodes that use the database. Until then it claims as nobody.
     pub async fn sign_in(&self, node: NewNode, now: Timestamp) -> Result<Seat> {
         let alone = !self.is_shared();
-        let seat = self.db.write_patiently(nodes::SignIn { node, alone, now }).await?;
+        let seat = self.db.write_for_dispatch(nodes::SignIn { node, alone, now }).await?;
         *self.seat.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = seat;
         Ok(seat)
     }
@@ -483,12 +489,12 @@ impl Store {
     /// further apart than `in_step` agree.
     pub async fn alive(&self, now: Timestamp, skew: Duration, in_step: Duration) -> Result<SignOfLife> {
         let instance = self.seat().instance;
-        self.db.write_patiently(nodes::Alive { instance, now, skew, in_step }).await
+        self.db.write_for_dispatch(nodes::Alive { instance, now, skew, in_step }).await
     }
 
     /// Strikes this node off the list.
     pub async fn sign_out(&self) -> Result<()> {
-        self.db.write_patiently(nodes::SignOut { instance: self.seat().instance }).await
+        self.db.write_for_dispatch(nodes::SignOut { instance: self.seat().instance }).await
     }
 
     /// Every node that uses the database, or did within the last day without signing out, by name.
@@ -503,17 +509,17 @@ impl Store {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<Option<Tenure>> {
-        self.db.write_patiently(nodes::TakeJob { job, holder: self.seat().instance, now, until }).await
+        self.db.write_for_dispatch(nodes::TakeJob { job, holder: self.seat().instance, now, until }).await
     }
 
     /// Keeps a job for longer; false if another node has it by now.
     pub async fn keep_job(&self, tenure: &Tenure, until: Timestamp) -> Result<bool> {
-        self.db.write_patiently(nodes::KeepJob { tenure: tenure.clone(), until }).await
+        self.db.write_for_dispatch(nodes::KeepJob { tenure: tenure.clone(), until }).await
     }
 
     /// Gives a job up, unless another node has it by now.
     pub async fn resign(&self, tenure: &Tenure) -> Result<()> {
-        self.db.write_patiently(nodes::Resign { tenure: tenure.clone() }).await
+        self.db.write_for_dispatch(nodes::Resign { tenure: tenure.clone() }).await
     }
 
     /// There may be work for other nodes.

@@ -21,6 +21,9 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// A lost node's row is kept at least for so long.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(600);
 
+/// How far ahead of ours another node's reading of the one clock may be.
+const SIGNS_AHEAD: Duration = Duration::from_secs(1);
+
 /// Nodes that can be told apart at once: as many as a key has room for.
 pub(crate) const SLOTS: i64 = 1 << crate::KEY_SLOT_BITS;
 
@@ -38,7 +41,7 @@ statements! {
 
     ALIVE = "UPDATE nodes SET seen_at = $2, skew = $3 WHERE instance = $1";
 
-    ANOTHER_IN_STEP = "SELECT 1 FROM nodes WHERE instance <> $1 AND seen_at > $2 AND skew <= $3 LIMIT 1";
+    ANOTHER_IN_STEP = "SELECT 1 FROM nodes WHERE instance <> $1 AND seen_at BETWEEN $2 AND $4 AND skew <= $3 LIMIT 1";
 
     SIGN_OUT = "DELETE FROM nodes WHERE instance = $1";
 
@@ -56,7 +59,7 @@ statements! {
 
     FENCE = "SELECT 1 FROM jobs n WHERE n.name = $1 AND n.holder = $2 AND n.epoch = $3 {lock found}";
 
-    LOST_IDS = "SELECT 1 FROM ids WHERE id = $1";
+    STORED_IDS = "SELECT 1 FROM ids WHERE id = $1";
 }
 
 /// A process that signs in.
@@ -165,7 +168,9 @@ impl Op for Alive {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<SignOfLife> {
         let listed = tx.execute(&ALIVE, params![self.instance, self.now, micros(self.skew)]).await? == 1;
-        let alive = params![self.instance, self.now.minus(NODE_LOST_AFTER), micros(self.in_step)];
+        // One that was seen later than now was seen by another clock.
+        let latest = self.now.plus(SIGNS_AHEAD);
+        let alive = params![self.instance, self.now.minus(NODE_LOST_AFTER), micros(self.in_step), latest];
         let another = tx.query_opt(&ANOTHER_IN_STEP, alive, |_| Ok(())).await?;
         Ok(SignOfLife { listed, another_in_step: another.is_some() })
     }
@@ -290,7 +295,7 @@ impl Op for FindLost {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<uuid::Uuid>> {
         let asked: Vec<_> = self.ids.iter().map(|id| crate::db::row![*id]).collect();
-        let found = tx.query_each(&LOST_IDS, &asked, |_| Ok(())).await?;
+        let found = tx.query_each(&STORED_IDS, &asked, |_| Ok(())).await?;
         let missing = self.ids.iter().zip(found).filter(|(_, found)| found.is_empty());
         Ok(missing.map(|(id, _)| *id).collect())
     }

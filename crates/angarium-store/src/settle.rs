@@ -3,7 +3,7 @@
 //! A result whose claim has ended never changes a terminal state. It is kept as evidence, and if it says that
 //! the receiver took the message while the row is still live, the row is delivered: a success is not lost.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use angarium_domain::disposition::Scope;
 use angarium_domain::outcome::LastError;
@@ -17,7 +17,7 @@ use crate::audit::{self, AttemptTold, Fact, RecordedAction};
 use crate::db::{Op, Together, Tx, Value, params, row, statements, together};
 use crate::error::{Result, StoreError};
 use crate::lanes;
-use crate::types::{AttemptRecord, Key, Settled, Settlement, TargetResult};
+use crate::types::{AttemptRecord, Key, ScopeChange, Settled, Settlement, TargetResult};
 
 statements! {
     SETTLE = "UPDATE notifications SET
@@ -37,9 +37,8 @@ statements! {
         RETURNING notifications.key, notifications.generation, attempts";
 
     /// The same attempt, written before: whoever wrote it was not told so.
-    WRITTEN = "SELECT 1 FROM notifications n JOIN attempts a ON a.notification = n.key
-        WHERE n.key = $1 AND a.generation = $2 AND a.started_at = $3 AND a.ended_at = $4 AND a.node = $5 AND a.result = $6
-        {lock found}";
+    WRITTEN = "SELECT 1 FROM attempts
+        WHERE notification = $1 AND generation = $2 AND started_at = $3 AND ended_at = $4 AND node = $5 AND result = $6";
 
     COUNT_LATE = "UPDATE notifications SET attempts = attempts + 1, facts = facts + 1, audited = audited + 1 WHERE key = $1
         RETURNING attempts, status, due_at IS NOT NULL";
@@ -56,6 +55,8 @@ statements! {
          duplicate_risk, retry_after_s, response_excerpt, targets, led_to, late)
         {values: bigint, bigint, bigint, bigint, bigint, text, text, text, text, bigint,
             bigint, bigint, text, text, text, bigint}";
+
+    TAKEN = "SELECT ordinal FROM targets WHERE notification = $1 AND ordinal = $2 AND state = 'accepted'";
 
     HOLD = "SELECT n.generation, n.lease_until IS NOT NULL FROM notifications n WHERE n.key = $1 {lock found}";
 
@@ -108,7 +109,9 @@ fn bare(item: &Settlement) -> Settlement {
         targets: None,
         ..attempt
     });
-    Settlement { attempt, provider_message_id: None, ..item.clone() }
+    let scopes =
+        item.scopes.iter().map(|change| ScopeChange { reason: String::new(), ..change.clone() }).collect();
+    Settlement { attempt, scopes, provider_message_id: None, ..item.clone() }
 }
 
 struct Claims;
@@ -224,28 +227,15 @@ async fn record_change(tx: &mut Tx<'_>, item: &Settlement) -> Result<Option<Fact
     Ok(Some(Fact::action(item.key, item.id, &recorded)))
 }
 
-/// What settlements change beyond their own rows, once each: that a channel works is the same news from everybody.
+/// What settlements change beyond their own rows.
 async fn beyond_the_rows(tx: &mut Tx<'_>, standing: &[(&Settlement, i64)]) -> Result<()> {
-    let mut healthy = BTreeMap::new();
-    for (item, _) in standing {
-        let at = item.attempt.as_ref().map(|attempt| attempt.ended_at).or(item.state.completed_at());
-        let at = at.unwrap_or(Timestamp::EPOCH);
-        for change in &item.scopes {
-            match (change.scope, &change.channel) {
-                (Scope::Healthy, Some(channel)) => {
-                    let latest = healthy.entry(channel.as_str()).or_insert((at, change));
-                    if latest.0 < at {
-                        *latest = (at, change);
-                    }
-                }
-                _ => lanes::apply(tx, change, at).await?,
-            }
-        }
-    }
-    for (at, change) in healthy.into_values() {
-        lanes::apply(tx, change, at).await?;
-    }
-    Ok(())
+    let at = |item: &Settlement| {
+        let tried = item.attempt.as_ref().map(|attempt| attempt.ended_at);
+        tried.or(item.state.completed_at()).unwrap_or(Timestamp::EPOCH)
+    };
+    let changes: Vec<_> =
+        standing.iter().flat_map(|(item, _)| item.scopes.iter().map(|change| (at(item), change))).collect();
+    lanes::apply_all(tx, &changes).await
 }
 
 /// The claim no longer stood: its result is evidence, or, if it is a success, more than that.
@@ -261,6 +251,8 @@ async fn keep_late(
     item: &Settlement,
     attempt: &AttemptRecord,
 ) -> Result<(Settled, Vec<Fact>)> {
+    // Held first, and looked at after that: what was under way meanwhile is seen then.
+    hold(tx, item.key).await?;
     let same = params![
         item.key.0,
         item.generation,
@@ -287,9 +279,9 @@ async fn keep_late(
         return Ok((Settled::LateDelivered, vec![attempt_fact(item, attempt, number, false), ended]));
     }
     tx.execute_rows(&INSERT_ATTEMPT, &[attempt_row(item, attempt, number, &status, true)]).await?;
-    for change in item.scopes.iter().filter(|change| change.scope == Scope::SuppressAddress) {
-        lanes::apply(tx, change, attempt.ended_at).await?;
-    }
+    let suppressions = item.scopes.iter().filter(|change| change.scope == Scope::SuppressAddress);
+    let changes: Vec<_> = suppressions.map(|change| (attempt.ended_at, change)).collect();
+    lanes::apply_all(tx, &changes).await?;
     Ok((Settled::Late, vec![attempt_fact(item, attempt, number, true)]))
 }
 
@@ -347,15 +339,15 @@ pub(crate) struct SettleTargets {
 }
 
 impl Op for SettleTargets {
-    type Output = ();
+    /// Those of them that have the message by now, whatever this result says.
+    type Output = Vec<i64>;
 
     fn weight(&self) -> usize {
         self.results.len()
     }
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<()> {
-        let held = tx.query_opt(&HOLD, params![self.key.0], |row| Ok((row.int(0)?, row.flag(1)?))).await?;
-        let stands = held == Some((self.generation, true));
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<i64>> {
+        let stands = hold(tx, self.key).await? == Some((self.generation, true));
         // A success counts however late it comes; a failure only under the claim that is still good.
         let counts = |result: &&TargetResult| stands || matches!(result.state, TargetState::Accepted);
         let rows: Vec<_> = self
@@ -364,8 +356,18 @@ impl Op for SettleTargets {
             .filter(counts)
             .map(|result| target_row(self.key, result, self.tried))
             .collect();
-        tx.execute_rows(&SETTLE_TARGET, &rows).await.map(drop)
+        tx.execute_rows(&SETTLE_TARGET, &rows).await?;
+        let not_taken = |result: &&TargetResult| !matches!(result.state, TargetState::Accepted);
+        let others: Vec<_> =
+            self.results.iter().filter(not_taken).map(|result| row![self.key.0, result.ordinal]).collect();
+        let taken = tx.query_each(&TAKEN, &others, |row| row.int(0)).await?;
+        Ok(taken.into_iter().flatten().collect())
     }
+}
+
+/// Locks a notification; its generation, and whether it is claimed.
+async fn hold(tx: &mut Tx<'_>, key: Key) -> Result<Option<(i64, bool)>> {
+    tx.query_opt(&HOLD, params![key.0], |row| Ok((row.int(0)?, row.flag(1)?))).await
 }
 
 fn target_row(key: Key, result: &TargetResult, tried: bool) -> [Value<'_>; 10] {

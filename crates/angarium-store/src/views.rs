@@ -159,33 +159,9 @@ impl Op for List {
     type Output = Listing;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Listing> {
-        let filter = &self.filter;
-        let pattern = filter.subject.as_deref().map(contains_pattern);
-        let mut conditions = Conditions::default();
-        conditions.with("n.status = ?", filter.status.map(Status::as_str));
-        // Said twice so that the index of live, or of parked, rows can be used.
-        match filter.status {
-            Some(status) if !status.is_terminal() => conditions.plain("n.due_at IS NOT NULL"),
-            Some(Status::Parked) => conditions.plain("n.status = 'parked'"),
-            _ => {}
-        }
-        conditions.with("n.kind = ?", filter.kind.map(ChannelKind::as_str));
-        conditions.with("n.channel = ?", filter.channel.as_deref());
-        conditions.with("n.list = ?", filter.list.as_deref());
-        conditions.with("n.site = ?", filter.site.as_deref());
-        conditions.with("n.node = ?", filter.node.as_deref());
-        conditions.with("c.subject {like} ? ESCAPE '\\'", pattern.as_deref());
-        conditions.with("n.created_at >= ?", filter.since);
-        // A key is never less than the time of its row, so that it bounds the search.
-        conditions.with("n.key >= ?", filter.since.map(first_key));
-        conditions.with("n.created_at < ?", filter.until);
-        conditions.with("n.due_at IS NOT NULL AND n.created_at < ?", filter.stuck_before);
-        conditions.with("n.key < ?", filter.before.map(|key| key.0));
-        let rows = i64::try_from(self.limit).unwrap_or(i64::MAX).saturating_add(1);
-        conditions.values.push(rows.into());
-        let text =
-            format!("{KEYS}{} ORDER BY n.key DESC LIMIT ${}", conditions.text, conditions.values.len());
-        let keys = tx.query(&Statement::composed(text), &conditions.values, |row| row.int(0)).await?;
+        let pattern = self.filter.subject.as_deref().map(contains_pattern);
+        let (statement, values) = matching(&self.filter, pattern.as_deref(), self.limit);
+        let keys = tx.query(&statement, &values, |row| row.int(0)).await?;
         let mut page = Listing { items: Vec::new(), more: keys.len() > self.limit };
         let mut bytes = 0;
         for key in keys.into_iter().take(self.limit) {
@@ -202,6 +178,54 @@ impl Op for List {
         }
         Ok(page)
     }
+}
+
+/// The keys of the rows that match, one more than `limit`, the newest first.
+fn matching<'a>(filter: &'a Filter, pattern: Option<&'a str>, limit: usize) -> (Statement, Vec<Value<'a>>) {
+    let mut conditions = Conditions::default();
+    conditions.with("n.status = ?", filter.status.map(Status::as_str));
+    // Said twice so that the index of live, or of parked, rows can be used.
+    match filter.status {
+        Some(status) if !status.is_terminal() => conditions.plain("n.due_at IS NOT NULL"),
+        Some(Status::Parked) => conditions.plain("n.status = 'parked'"),
+        _ => {}
+    }
+    conditions.with("n.kind = ?", filter.kind.map(ChannelKind::as_str));
+    conditions.with("n.channel = ?", filter.channel.as_deref());
+    conditions.with("n.list = ?", filter.list.as_deref());
+    conditions.with("n.site = ?", filter.site.as_deref());
+    conditions.with("n.node = ?", filter.node.as_deref());
+    conditions.with("c.subject {like} ? ESCAPE '\\'", pattern);
+    conditions.with("n.created_at >= ?", filter.since);
+    // A key is never less than the time of its row, so that it bounds the search.
+    conditions.with("n.key >= ?", filter.since.map(first_key));
+    conditions.with("n.created_at < ?", filter.until);
+    conditions.with("n.due_at IS NOT NULL AND n.created_at < ?", filter.stuck_before);
+    conditions.with("n.key < ?", filter.before.map(|key| key.0));
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    conditions.values.push(rows.into());
+    let text = format!("{KEYS}{} ORDER BY n.key DESC LIMIT ${}", conditions.text, conditions.values.len());
+    (Statement::composed(text), conditions.values)
+}
+
+/// A listing by everything at once, for the test that has every statement understood.
+#[cfg(test)]
+pub(crate) fn every_condition() -> Statement {
+    let text = || Some("x".to_owned());
+    let filter = Filter {
+        status: Some(Status::Parked),
+        kind: Some(ChannelKind::Email),
+        channel: text(),
+        list: text(),
+        site: text(),
+        node: text(),
+        subject: text(),
+        since: Some(Timestamp::EPOCH),
+        until: Some(Timestamp::EPOCH),
+        stuck_before: Some(Timestamp::EPOCH),
+        before: Some(Key(1)),
+    };
+    matching(&filter, Some("%x%"), 10).0
 }
 
 /// How many bytes of text a row brings into a page, with what its list's members take beside theirs.

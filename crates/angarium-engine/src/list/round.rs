@@ -37,8 +37,8 @@ pub(super) struct Round {
     told: Vec<serde_json::Value>,
     accepted: usize,
     slow: usize,
-    /// Members that failed, themselves or through their receiver, and are tried again by policy.
-    retried: usize,
+    /// Members that failed, themselves or through their receiver, and are tried again by policy; by their ordinals.
+    retried: Vec<i64>,
     first_failure: Option<Failure>,
     /// Some may have the message although nothing says so.
     in_doubt: bool,
@@ -78,19 +78,44 @@ impl Round {
             } else {
                 (Next::Again { due: now.plus(wait) }, error)
             };
-            self.retried += usize::from(matches!(next, Next::Retry { charged: true, .. }));
+            if matches!(next, Next::Retry { charged: true, .. }) {
+                self.retried.push(target.ordinal);
+            }
             target.progress = target.progress.after(&next, None);
             target.state = TargetState::after(&next, error);
             self.untried.push(result_of(target, None));
         }
     }
 
-    /// Writes what became of members without a try.
-    pub(super) async fn write_untried(&mut self, context: &Context, claim: &Claim) {
+    /// Writes what became of members without a try, however often that has to be tried.
+    pub(super) async fn write_untried(&mut self, context: &Context, claim: &Claim, targets: &mut [Target]) {
         let results = std::mem::take(&mut self.untried);
         if !results.is_empty() {
-            until_written(|| context.store.settle_untried(claim, results.clone())).await;
+            let accepted = until_written(|| context.store.settle_untried(claim, results.clone())).await;
+            self.accept(targets, &accepted);
         }
+    }
+
+    /// Writes how members fared, however often that has to be tried.
+    async fn write(
+        &mut self,
+        context: &Context,
+        claim: &Claim,
+        targets: &mut [Target],
+        results: Vec<TargetResult>,
+    ) {
+        if !results.is_empty() {
+            let accepted = until_written(|| context.store.settle_targets(claim, results.clone())).await;
+            self.accept(targets, &accepted);
+        }
+    }
+
+    /// What another node sent to these members came in late, and counts, however they fared here.
+    fn accept(&mut self, targets: &mut [Target], accepted: &[i64]) {
+        for target in targets.iter_mut().filter(|target| accepted.contains(&target.ordinal)) {
+            target.state = TargetState::Accepted;
+        }
+        self.retried.retain(|ordinal| !accepted.contains(ordinal));
     }
 
     /// Decides what follows for each member of a group that was sent to, and writes it.
@@ -113,14 +138,16 @@ impl Round {
                 Outcome::Failed(failure) => (Some(failure.as_last_error()), Some(failure.class), None),
             };
             self.widen(follows.scope, way, target, error.as_ref().map(|error| error.detail.as_str()));
-            self.retried += usize::from(matches!(follows.next, Next::Retry { .. }));
+            if matches!(follows.next, Next::Retry { .. }) {
+                self.retried.push(target.ordinal);
+            }
             target.progress = target.progress.after(&follows.next, class);
             target.state = TargetState::after(&follows.next, error);
             self.provider_message_id = self.provider_message_id.take().or_else(|| provider_id.clone());
             results.push(result_of(target, provider_id));
             self.tell(target, &outcome);
         }
-        write(context, claim, results).await;
+        self.write(context, claim, targets, results).await;
     }
 
     /// What follows beyond the member itself: for the receiver behind it, its address, or the whole channel, which
@@ -209,7 +236,7 @@ impl Round {
         let wider = self.widest(claim, way, targets);
         self.scopes.extend(wider);
         let mut progress = claim.progress;
-        progress.retry_count = progress.retry_count.saturating_add(u32::from(self.retried > 0));
+        progress.retry_count = progress.retry_count.saturating_add(u32::from(!self.retried.is_empty()));
         let tried = !self.told.is_empty();
         if tried {
             progress.interruptions = 0;
@@ -246,7 +273,7 @@ impl Round {
     fn state(&self, claim: &Claim, targets: &[Target], now: Timestamp) -> Result<State, Refused> {
         let state = claim.state.clone();
         match roll_up(targets.iter().map(|target| (target.address.as_str(), &target.state))) {
-            RollUp::Waiting { due, error: Some(error) } if self.retried > 0 => state.retry_at(due, error),
+            RollUp::Waiting { due, error: Some(error) } if !self.retried.is_empty() => state.retry_at(due, error),
             RollUp::Waiting { due, error } => state.wait_until(due, error),
             RollUp::Delivered(refused) => state.deliver(now, refused),
             RollUp::Parked(error) => state.park(now, error),
@@ -272,13 +299,6 @@ fn trouble(failed: bool) -> LastError {
         true => "the receiver has trouble; another attempt failed meanwhile",
     };
     LastError { class: FailureClass::Transient, detail: detail.to_owned() }
-}
-
-/// Writes how members fared, however often that has to be tried.
-async fn write(context: &Context, claim: &Claim, results: Vec<TargetResult>) {
-    if !results.is_empty() {
-        until_written(|| context.store.settle_targets(claim, results.clone())).await;
-    }
 }
 
 fn result_of(target: &Target, provider_message_id: Option<String>) -> TargetResult {

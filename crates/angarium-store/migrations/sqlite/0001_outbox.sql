@@ -5,8 +5,8 @@
 CREATE TABLE notifications (
     key                 INTEGER PRIMARY KEY,
     id                  BLOB    NOT NULL,
-    status              TEXT    NOT NULL DEFAULT 'pending',
-    route               TEXT    NOT NULL DEFAULT 'direct',
+    status              TEXT    NOT NULL,
+    route               TEXT    NOT NULL,
     kind                TEXT    NOT NULL,
     channel             TEXT,
     list                TEXT,
@@ -21,18 +21,18 @@ CREATE TABLE notifications (
     lease_node          TEXT,
     claimed_at          BIGINT,             -- when that process took it
     wire_at             BIGINT,             -- the first byte may have left under this lease
-    generation          BIGINT  NOT NULL DEFAULT 0,
-    attempts            BIGINT  NOT NULL DEFAULT 0,
-    budget_used         BIGINT  NOT NULL DEFAULT 0,
-    retry_count         BIGINT  NOT NULL DEFAULT 0,
-    interruptions       BIGINT  NOT NULL DEFAULT 0,
-    resolved            BIGINT  NOT NULL DEFAULT 0,   -- 1 once the list's members stand in targets
+    generation          BIGINT  NOT NULL,
+    attempts            BIGINT  NOT NULL,
+    budget_used         BIGINT  NOT NULL,
+    retry_count         BIGINT  NOT NULL,
+    interruptions       BIGINT  NOT NULL,
+    resolved            BIGINT  NOT NULL,   -- 1 once the list's members stand in targets
     error_class         TEXT,
     error_detail        TEXT,
     skip_reason         TEXT,
     provider_message_id TEXT,
-    facts               BIGINT  NOT NULL DEFAULT 1,   -- things that happened to this row and belong in the audit trail
-    audited             BIGINT  NOT NULL DEFAULT 1,   -- how many of them stand there
+    facts               BIGINT  NOT NULL,   -- things that happened to this row and belong in the audit trail
+    audited             BIGINT  NOT NULL,   -- how many of them stand there
     accepted_by         TEXT    NOT NULL,   -- who handed it in
     enqueued_at         BIGINT,
     created_at          BIGINT  NOT NULL,

@@ -24,7 +24,7 @@ struct Phrase {
 const PHRASES: [Phrase; 4] = [
     // Two nodes that claim at once choose different rows. SQLite has one writer.
     Phrase { name: "lock chosen", sqlite: "", postgres: "FOR UPDATE OF n SKIP LOCKED" },
-    // Whoever changes a notification, and then what hangs on it, locks the notification first. SQLite has one writer.
+    // Whoever changes a row, called n, and then what hangs on it, locks that row first. SQLite has one writer.
     Phrase { name: "lock found", sqlite: "", postgres: "FOR UPDATE OF n" },
     // A resend is acknowledged by a transaction that wrote nothing, and such a commit waits for no standby. With the
     // row locked it waits, for what was committed before too.
@@ -51,8 +51,8 @@ fn phrase(inside: &str, dialect: Dialect) -> String {
     if let Some(types) = inside.strip_prefix("values:") {
         let types: Vec<&str> = types.split(',').map(str::trim).collect();
         return match dialect {
-            Dialect::Sqlite => format!("VALUES ({})", joined(&types, |n, _| format!("${n}"))),
-            Dialect::Postgres => format!("SELECT * FROM unnest({})", joined(&types, array)),
+            Dialect::Sqlite => format!("VALUES ({})", with_commas(&types, |n, _| format!("${n}"))),
+            Dialect::Postgres => format!("SELECT * FROM unnest({})", with_commas(&types, array)),
         };
     }
     if let Some(columns) = inside.strip_prefix("rows:") {
@@ -62,9 +62,11 @@ fn phrase(inside: &str, dialect: Dialect) -> String {
         let types: Vec<&str> = columns.iter().map(|(_, of)| *of).collect();
         return match dialect {
             Dialect::Sqlite => {
-                format!("(SELECT {}) AS r", joined(&names, |n, name| format!("${n} AS {name}")))
+                format!("(SELECT {}) AS r", with_commas(&names, |n, name| format!("${n} AS {name}")))
             }
-            Dialect::Postgres => format!("unnest({}) AS r ({})", joined(&types, array), names.join(", ")),
+            Dialect::Postgres => {
+                format!("unnest({}) AS r ({})", with_commas(&types, array), names.join(", "))
+            }
         };
     }
     let known = PHRASES.iter().find(|phrase| phrase.name == inside);
@@ -81,7 +83,7 @@ fn array(n: usize, of: &str) -> String {
     format!("${n}::{of}[]")
 }
 
-fn joined(words: &[&str], say: impl Fn(usize, &str) -> String) -> String {
+fn with_commas(words: &[&str], say: impl Fn(usize, &str) -> String) -> String {
     let mut all = String::new();
     for (n, word) in (1..).zip(words) {
         let comma = if n > 1 { ", " } else { "" };

@@ -26,7 +26,7 @@ use std::future::Future;
 use std::time::Duration;
 
 pub(crate) use joined::{Joinable, Joined};
-pub use options::{Database, DatabaseStatus, Migrated, Options, Replica};
+pub use options::{Database, DatabaseStatus, Migrated, Options, Standby};
 pub(crate) use postgres::Postgres;
 pub use postgres::{PostgresUrl, Pulse};
 pub(crate) use sqlite::Sqlite;
@@ -82,8 +82,9 @@ impl Db {
         }
     }
 
-    /// As [`Self::write`], but waits for its turn: for work that must not be turned away.
-    pub(crate) async fn write_patiently<O: Op>(&self, op: O) -> Result<O::Output> {
+    /// As [`Self::write`], apart from what producers and the console want. On SQLite it waits for its turn; on PostgreSQL
+    /// it fails after a while, and whoever asked asks again.
+    pub(crate) async fn write_for_dispatch<O: Op>(&self, op: O) -> Result<O::Output> {
         match self {
             Db::Sqlite(db) => db.write_patiently(op).await,
             Db::Postgres(db) => db.write_for_dispatch(op).await,

@@ -273,7 +273,7 @@ pub(super) fn status(path: &Path) -> Result<DatabaseStatus> {
         settings: [("journal_mode", "wal"), ("synchronous", "full")]
             .map(|(n, v)| (n.to_owned(), v.to_owned()))
             .into(),
-        replicas: Vec::new(),
+        standbys: Vec::new(),
         warnings: Vec::new(),
     };
     if std::fs::metadata(path).is_ok_and(|file| file.len() > 0) {

@@ -55,14 +55,14 @@ pub struct DatabaseStatus {
     /// Settings that durability rests on: name and value.
     pub settings: Vec<(String, String)>,
     /// Standbys that follow it.
-    pub replicas: Vec<Replica>,
+    pub standbys: Vec<Standby>,
     /// What an operator should know.
     pub warnings: Vec<String>,
 }
 
 /// A standby, as PostgreSQL tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replica {
+pub struct Standby {
     /// Its `application_name`.
     pub name: String,
     /// `streaming`, or what else it does.

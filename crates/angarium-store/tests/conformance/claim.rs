@@ -25,7 +25,8 @@ pub(crate) async fn only_due_rows_are_claimed_the_oldest_first(db: Database) {
     db.settle(delivered(&claims[1], at(9))).await;
     assert_eq!(db.claim_all(at(49)).await.len(), 1, "the third one only");
     let again = db.claim_one(at(50)).await;
-    assert_eq!((again.id, again.generation, again.progress.budget_used), (note("c").id(), 2, 1));
+    assert_eq!((again.id, again.progress.budget_used), (note("c").id(), 1));
+    assert!(again.generation > claims[0].generation);
 }
 
 pub(crate) async fn a_claimed_row_is_claimed_by_nobody_else(db: Database) {
@@ -34,7 +35,7 @@ pub(crate) async fn a_claimed_row_is_claimed_by_nobody_else(db: Database) {
     assert!(db.view(&note("alarm")).await.in_flight);
     assert!(db.claim_all(at(10_000)).await.is_empty(), "a lease is no due time");
     db.store.release(&claim, at(0)).await.unwrap();
-    assert_eq!(db.claim_one(at(1)).await.generation, 2);
+    assert!(db.claim_one(at(1)).await.generation > claim.generation);
     assert!(db.store.load(&claim, at(2)).await.unwrap().is_none(), "the first claim no longer stands");
 }
 
@@ -83,7 +84,8 @@ pub(crate) async fn a_renewed_lease_goes_on_and_a_lost_one_is_named(db: Database
     let claims = db.claim_all(at(0)).await;
     let held: Vec<_> = claims.iter().map(|claim| (claim.key, claim.generation)).collect();
     db.settle(delivered(&claims[0], at(1))).await;
-    assert_eq!(db.store.renew(held.clone(), at(100)).await.unwrap(), [held[0]]);
+    let renewed = db.store.renew(held.clone(), at(100)).await.unwrap();
+    assert_eq!(renewed, Renewed { renewed: vec![held[1]], lost: vec![held[0]] });
     assert!(db.store.abandoned(at(99)).await.unwrap().is_empty());
     assert_eq!(db.store.abandoned(at(100)).await.unwrap().len(), 1);
 }
@@ -126,7 +128,7 @@ pub(crate) async fn a_claim_given_back_may_be_put_off(db: Database) {
     let claim = db.claim_one(at(0)).await;
     db.store.release(&claim, at(5)).await.unwrap();
     assert!(db.claim_all(at(4)).await.is_empty());
-    assert_eq!(db.claim_one(at(5)).await.generation, 2);
+    assert!(db.claim_one(at(5)).await.generation > claim.generation);
 }
 
 /// ADR 8: the channel that a list has at its first attempt is the one that counts, for its lane too.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use angarium_domain::time::Timestamp;
 use angarium_store::*;
 
 use crate::support::{Database, LEASE, at, note};
@@ -12,6 +13,7 @@ fn newcomer(name: &str) -> NewNode {
     NewNode { name: name.into(), version: "1.0".into(), address: "127.0.0.1:7180".into() }
 }
 
+/// OB-24: nodes work on one database, and none of them is taken for another.
 pub(crate) async fn each_node_has_a_seat_of_its_own(db: Database) {
     let first = db.store.sign_in(newcomer("plant"), at(0)).await.unwrap();
     let sign_of_life = db.store.alive(at(60), SECOND, SECOND).await.unwrap();
@@ -34,7 +36,10 @@ pub(crate) async fn each_node_has_a_seat_of_its_own(db: Database) {
             other.accept(vec![note("b").build()], at(80)),
         );
         let (here, there) = both.await;
-        assert!(here.is_ok() && there.is_ok(), "the same moment on two nodes makes two keys");
+        let taken = |answers: Result<Vec<Acceptance>>| {
+            matches!(answers.unwrap()[..], [Acceptance::Accepted { duplicate: false, .. }])
+        };
+        assert!(taken(here) && taken(there), "the same moment on two nodes makes two keys");
         other.sign_out().await.unwrap();
     }
     let day = 24 * 3600;
@@ -45,6 +50,60 @@ pub(crate) async fn each_node_has_a_seat_of_its_own(db: Database) {
     db.store.sign_out().await.unwrap();
     let sign_of_life = db.store.alive(at(60 + day + 2), SECOND, SECOND).await.unwrap();
     assert!(!sign_of_life.listed, "whoever signed out must sign in again");
+}
+
+/// As many nodes as there are seats.
+const NODES: usize = 1024;
+
+/// Every seat is taken by a node that was last seen then.
+fn seat_all(db: &Database, seen_at: Timestamp) {
+    db.tamper(&format!(
+        "DELETE FROM nodes;
+         WITH RECURSIVE seats (slot) AS (SELECT 0 UNION ALL SELECT slot + 1 FROM seats WHERE slot < {NODES} - 1)
+         INSERT INTO nodes (slot, name, version, address, started_at, seen_at, skew)
+         SELECT slot, 'old', '1.0', '127.0.0.1:7180', 0, {}, 0 FROM seats",
+        seen_at.micros()
+    ));
+}
+
+/// P8: nodes that were not seen for more than ten minutes keep their seats, unless a new one has no other.
+pub(crate) async fn seats_of_the_lost_are_given_up_when_all_are_taken(db: Database) {
+    seat_all(&db, at(0));
+    let seat = db.store.sign_in(newcomer("new"), at(11 * 60)).await.unwrap();
+    let listed = db.store.nodes(at(11 * 60)).await.unwrap();
+    assert_eq!(listed.iter().map(|node| node.instance).collect::<Vec<_>>(), [seat.instance]);
+    let sign_of_life = db.store.alive(at(11 * 60 + 1), SECOND, SECOND).await.unwrap();
+    assert!(sign_of_life.listed);
+    assert!(matches!(db.accept(&note("alarm")).await, Acceptance::Accepted { duplicate: false, .. }));
+
+    seat_all(&db, at(0));
+    db.tamper("DELETE FROM nodes WHERE slot = 500");
+    db.store.sign_in(newcomer("new"), at(11 * 60)).await.unwrap();
+    let kept = if db.beside().await.is_some() { NODES } else { 1 };
+    assert_eq!(db.store.nodes(at(11 * 60)).await.unwrap().len(), kept, "there was another seat");
+}
+
+/// P8: a node for which there is no seat is told so, and takes nobody's. Where one process alone can use the database,
+/// whoever is listed has ended.
+pub(crate) async fn a_seat_that_is_in_use_is_given_to_nobody(db: Database) {
+    seat_all(&db, at(0));
+    let signed_in = db.store.sign_in(newcomer("new"), at(1)).await;
+    if db.beside().await.is_none() {
+        assert!(signed_in.is_ok(), "{signed_in:?}");
+        assert_eq!(db.store.nodes(at(1)).await.unwrap().len(), 1);
+        return;
+    }
+    let told = StoreError::Refused("1024 nodes use this database already".into());
+    assert_eq!(signed_in, Err(told));
+    assert_eq!(db.store.nodes(at(1)).await.unwrap().len(), NODES);
+    db.tamper("UPDATE nodes SET seen_at = 0 WHERE slot = 1023");
+    let seat = db.store.sign_in(newcomer("new"), at(2)).await.unwrap();
+    let listed = db.store.nodes(at(2)).await.unwrap();
+    assert_eq!(
+        (listed.len(), listed[0].instance),
+        (NODES, seat.instance),
+        "it took the seat of the one that is lost"
+    );
 }
 
 /// P8: one holder at a time, and an epoch that rises whenever it changes hands.
@@ -116,4 +175,19 @@ pub(crate) async fn the_last_key_that_may_administer_stays(db: Database) {
         let stayed = ended.iter().filter(|ended| **ended == Ok(Revoked::LastAdmin)).count();
         assert_eq!(stayed, usize::from(round == 0), "{ended:?}");
     }
+}
+
+/// P5b: after a failover that lost a claim, two nodes can have claimed the same row. Their claims differ all the same.
+pub(crate) async fn claims_of_two_nodes_are_never_the_same(db: Database) {
+    db.store.sign_in(newcomer("a"), at(0)).await.unwrap();
+    let Some(other) = db.beside().await else { return };
+    other.sign_in(newcomer("b"), at(0)).await.unwrap();
+    db.accept(&note("alarm")).await;
+    let here = db.claim_one(at(1)).await;
+    db.tamper("UPDATE notifications SET generation = 0, lease_until = NULL, lease_by = NULL");
+    let lane = Quota { lane: here.lane, rows: 1 };
+    let there = other.claim(vec![lane], "b", at(1), LEASE).await.unwrap().pop().unwrap();
+    assert_eq!(here.key, there.key);
+    assert_ne!(here.generation, there.generation);
+    assert!(!db.store.stands(&here).await.unwrap() && other.stands(&there).await.unwrap());
 }

@@ -116,6 +116,101 @@ pub(crate) async fn one_bad_outcome_harms_no_other(db: Database) {
     assert_eq!(db.view(&note("good")).await.status, Status::Delivered);
 }
 
+/// A settlement with this answer of the receiver.
+fn answered(mut settlement: Settlement, answer: &str) -> Settlement {
+    settlement.attempt.as_mut().unwrap().response_excerpt = Some(answer.to_owned());
+    Settlement { provider_message_id: Some(answer.to_owned()), ..settlement }
+}
+
+/// C062: what happened counts for more than the receiver's words, if these cannot be stored: the attempt is kept without
+/// them, and nothing is sent again. Others that are settled with it keep theirs.
+pub(crate) async fn a_success_counts_though_its_answer_cannot_be_stored(db: Database) {
+    for name in ["delivered", "failed", "quiet"] {
+        db.accept(&note(name)).await;
+    }
+    let claims = db.claim_all(at(0)).await;
+    db.refuse_answers();
+    let [good, bad, quiet] = &claims[..] else { panic!("{claims:?}") };
+    let items = [
+        answered(delivered(good, at(1)), "250 2.0.0 queued"),
+        answered(retried(bad, at(1), at(9)), "451 4.0.0 busy"),
+        delivered(quiet, at(1)),
+    ];
+    // Told twice, as if the first answer had been lost.
+    for _ in 0..2 {
+        assert_eq!(db.store.settle(items.to_vec()).await.unwrap(), [Settled::Applied; 3]);
+    }
+    let statuses = [Status::Delivered, Status::Retrying, Status::Delivered];
+    for (name, status) in ["delivered", "failed", "quiet"].into_iter().zip(statuses) {
+        let row = db.view(&note(name)).await;
+        assert_eq!((row.status, row.in_flight, row.provider_response), (status, false, None), "{name}");
+        let attempts = db.store.attempts(note(name).id(), 0, 10).await.unwrap().unwrap();
+        assert_eq!(attempts.len(), 1, "{name}");
+        assert_eq!((attempts[0].led_to, attempts[0].late), (status, false), "{name}");
+        assert_eq!(attempts[0].record.response_excerpt, None, "{name}");
+        assert_eq!(attempts[0].record.status_code, Some(if name == "failed" { 503 } else { 204 }));
+        let trail = db.store.audit(note(name).id()).await.unwrap();
+        assert_eq!(trail.iter().filter(|entry| entry.kind == "attempt").count(), 1, "{name}");
+    }
+}
+
+/// C062: nor is a success lost that comes late with words that cannot be stored.
+pub(crate) async fn a_late_success_counts_though_its_answer_cannot_be_stored(db: Database) {
+    db.accept(&note("alarm")).await;
+    let stale = db.claim_one(at(0)).await;
+    db.store.release(&stale, at(0)).await.unwrap();
+    db.claim_one(at(1)).await;
+    db.refuse_answers();
+    let settlement = answered(delivered(&stale, at(2)), "250 2.0.0 queued");
+    assert_eq!(db.settle(settlement).await, Settled::LateDelivered);
+    let row = db.view(&note("alarm")).await;
+    assert_eq!((row.status, row.delivered_at, row.in_flight), (Status::Delivered, Some(at(2)), false));
+    assert_eq!(db.store.attempts(note("alarm").id(), 0, 10).await.unwrap().unwrap().len(), 1);
+}
+
+/// C062: whatever bytes a receiver answers, the attempt is stored, with U+FFFD for what has no place in a text; the same
+/// on both databases.
+pub(crate) async fn c062_bad_bytes_are_kept_as_replacement_characters(db: Database) {
+    let (told, kept) =
+        ("a\0b\u{FFFD}c\u{FFFE}d\u{10FFFF}\0", "a\u{FFFD}b\u{FFFD}c\u{FFFE}d\u{10FFFF}\u{FFFD}");
+    db.accept(&note("taken")).await;
+    let claim = db.claim_one(at(0)).await;
+    assert_eq!(db.settle(answered(delivered(&claim, at(1)), told)).await, Settled::Applied);
+    db.accept(&note("refused").list("ops")).await;
+    let claim = db.claim_one(at(2)).await;
+    let hooks = ChannelName::parse("hooks").unwrap();
+    db.store
+        .resolve(&claim, ChannelKind::Webhook, &hooks, members(&["https://a.example/"]), at(2))
+        .await
+        .unwrap();
+    let result = TargetResult {
+        ordinal: 0,
+        state: TargetState::Refused(error(told)),
+        progress: Progress::default(),
+        provider_message_id: Some(told.to_owned()),
+    };
+    db.store.settle_targets(&claim, vec![result]).await.unwrap();
+    let mut settlement = answered(parked(&claim, at(3)), told);
+    settlement.state = claim.state.clone().park(at(3), error(told)).unwrap();
+    let attempt = settlement.attempt.as_mut().unwrap();
+    (attempt.detail, attempt.targets) = (Some(told.to_owned()), Some(told.to_owned()));
+    assert_eq!(db.settle(settlement).await, Settled::Applied);
+
+    let row = db.view(&note("taken")).await;
+    assert_eq!((row.status, row.provider_message_id.as_deref()), (Status::Delivered, Some(kept)));
+    assert_eq!(row.provider_response.as_deref(), Some(kept));
+    let row = db.view(&note("refused")).await;
+    assert_eq!((row.status, row.last_error), (Status::Parked, Some(error(kept))));
+    assert_eq!(row.targets[0].state, TargetState::Refused(error(kept)));
+    let attempt = db.store.attempts(note("refused").id(), 0, 10).await.unwrap().unwrap().remove(0).record;
+    assert_eq!(
+        [attempt.detail, attempt.response_excerpt, attempt.targets],
+        [(); 3].map(|()| Some(kept.to_owned()))
+    );
+    let trail = db.store.audit(note("refused").id()).await.unwrap();
+    assert_eq!(trail.iter().filter(|entry| entry.kind == "attempt").count(), 1);
+}
+
 /// OB-12: what one address of a list accepted stays accepted, whatever comes later.
 pub(crate) async fn an_accepted_address_is_never_sent_to_again(db: Database) {
     db.accept(&note("alarm").list("ops")).await;

@@ -109,6 +109,19 @@ impl Database {
         });
     }
 
+    /// From now on no attempt can be stored with what the receiver answered.
+    pub(crate) fn refuse_answers(&self) {
+        self.tamper(match &self.place {
+            Place::Sqlite { .. } => {
+                "CREATE TRIGGER speechless BEFORE INSERT ON attempts WHEN NEW.response_excerpt IS NOT NULL
+                 BEGIN SELECT RAISE(ABORT, 'no'); END"
+            }
+            Place::Postgres(_) => {
+                "ALTER TABLE attempts ADD CONSTRAINT speechless CHECK (response_excerpt IS NULL) NOT VALID"
+            }
+        });
+    }
+
     /// The job under which this process may do what one does for all.
     pub(crate) async fn tenure(&self) -> Tenure {
         self.store.take_job("housekeeping", at(0), at(0)).await.unwrap().unwrap()

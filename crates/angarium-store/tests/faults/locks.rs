@@ -10,6 +10,8 @@ use futures_util::future::join_all;
 
 use crate::support::*;
 
+const DEADLOCKS: &str = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+
 /// P11: the loser of a deadlock begins its whole transaction again, and nobody notices.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_loses_a_deadlock_begins_again() {
@@ -39,8 +41,7 @@ async fn whoever_loses_a_deadlock_begins_again() {
     other.says("UPDATE angarium.notifications SET route = route; COMMIT").await;
 
     assert_eq!(settling.await.unwrap(), Ok(Settled::Applied));
-    let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-    until(|| database.sql(deadlocks) == "1").await;
+    until(|| database.sql(DEADLOCKS) == "1").await;
     assert_eq!(store.attempts(id("alarm"), 0, 10).await.unwrap().unwrap().len(), 1);
     assert_eq!(store.channel_states().await.unwrap()[0].waits_until, at(9));
 }
@@ -111,6 +112,55 @@ async fn two_nodes_that_take_the_same_ids_in_any_order_both_succeed() {
     }
     assert_stored(&database, 800);
     assert_eq!(count(&database, "lanes"), 140);
+}
+
+/// P11: nor does anybody lose a deadlock when many do so at once, from either end of 200 ids.
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_batches_of_the_same_ids_at_once_are_one() {
+    let database = postgres::fresh_database();
+    let stores = [opened(&database.url).await, opened(&database.url).await];
+    for (name, store) in ["a", "b"].into_iter().zip(&stores) {
+        let node = NewNode { name: name.into(), version: "1".into(), address: "127.0.0.1:1".into() };
+        store.sign_in(node, at(0)).await.unwrap();
+    }
+    let notes: Vec<NewNotification> =
+        (0..200).map(|n| note_to(&format!("r{}.example", n % 7), &format!("note {n}"))).collect();
+    let batches = (0..20).map(|batch| {
+        let mut notes = notes.clone();
+        if batch % 2 == 1 {
+            notes.reverse();
+        }
+        let store = &stores[batch / 2 % 2];
+        async move { in_time(store.accept(notes, at(0))).await }
+    });
+    let mut first = 0;
+    for answers in join_all(batches).await {
+        match answers {
+            Ok(answers) => {
+                assert!(answers.iter().all(|answer| is_taken(&Ok(answer.clone()))));
+                first += answers.iter().filter(|answer| is_first(answer)).count();
+            }
+            Err(error) => assert!(may_be_tried_again(&error), "{error:?}"),
+        }
+    }
+    assert!(first <= 200, "{first}");
+    let answers = in_time(stores[1].accept(notes, at(0))).await.unwrap();
+    assert!(answers.into_iter().all(|answer| is_taken(&Ok(answer))));
+    assert_stored(&database, 200);
+    assert_eq!(count(&database, "lanes"), 7);
+    // What happened to sessions is counted when they have ended.
+    drop(stores);
+    until(|| database.sql(&backends("usename = 'angarium'")) == "0").await;
+    assert_eq!(database.sql(DEADLOCKS), "0");
+}
+
+fn is_first(answer: &Acceptance) -> bool {
+    matches!(answer, Acceptance::Accepted { duplicate: false, .. })
+}
+
+fn may_be_tried_again(error: &StoreError) -> bool {
+    use StoreError::{Contended, OutcomeUnknown, Overloaded, QueryTimeout, Unavailable};
+    matches!(error, Contended(_) | OutcomeUnknown | Overloaded | QueryTimeout | Unavailable(_))
 }
 
 /// P12: while every question of the console waits, producers and deliveries go on.

@@ -6,6 +6,7 @@
 
 mod commit;
 mod durability;
+mod encodings;
 mod encryption;
 mod failover;
 mod locks;
@@ -13,6 +14,7 @@ mod network;
 mod outages;
 mod poolers;
 mod rights;
+mod sessions;
 mod snapshots;
 mod standby;
 mod support;

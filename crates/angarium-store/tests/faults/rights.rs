@@ -56,6 +56,50 @@ async fn a_role_without_the_right_is_told_what_to_do() {
     assert_eq!(schema_of(&options(&database.url)).await, (Some(known), known));
 }
 
+/// A role that may do nothing, or not enough, in a schema that somebody else made is refused in words that say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_without_a_right_in_an_existing_schema_is_refused() {
+    let database = of_somebody_else();
+    in_time(Store::migrate(&admin_options(&database))).await.unwrap();
+    let options = options(&database.url);
+    for granted in ["SELECT", "GRANT USAGE ON SCHEMA angarium TO angarium"] {
+        database.sql(granted);
+        for told in [
+            refusal(&database.url).await,
+            in_time(Store::migrate(&options)).await.unwrap_err(),
+            in_time(Store::status(&options)).await.unwrap_err(),
+        ] {
+            let StoreError::Refused(why) = &told else { panic!("{granted}: {told:?}") };
+            assert!(why.contains("schema angarium"), "{granted}: {why}");
+        }
+    }
+    // It may look which schema it is, and no further.
+    database.sql("GRANT SELECT ON angarium.meta TO angarium");
+    let told = refusal(&database.url).await;
+    assert!(!matches!(told, StoreError::Statement(_)), "it is no fault of ours: {told:?}");
+    assert!(told.to_string().contains("permission denied"), "{told:?}");
+}
+
+/// P13: rights that somebody takes away while the store works are missing for everybody, not for one note: producers are
+/// told to come again, and no result is given up. With the rights everything works again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_is_taken_away_is_waited_for() {
+    let database = of_somebody_else();
+    in_time(Store::migrate(&admin_options(&database))).await.unwrap();
+    database.sql(GRANTS);
+    let store = opened(&database.url).await;
+    accept(&store, "alarm").await.unwrap();
+    let settlement = delivered(&claim_one(&store, at(0)).await, at(0));
+    database.sql("REVOKE INSERT ON angarium.ids, angarium.attempts FROM angarium");
+    let accepted = accept(&store, "another").await;
+    let settled = settle(&store, &settlement).await;
+    database.sql(GRANTS);
+    assert!(matches!(accepted, Err(StoreError::Unavailable(_))), "{accepted:?}");
+    assert!(matches!(settled, Err(StoreError::Unavailable(_))), "{settled:?}");
+    assert_eq!(accept(&store, "another").await, taken("another", false));
+    assert_eq!(settle(&store, &settlement).await, Ok(Settled::Applied));
+}
+
 /// A role that was given a schema of its own needs no right to make one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_with_a_schema_of_its_own_needs_no_other_right() {

@@ -119,6 +119,39 @@ async fn a_wait_that_is_cut_short_is_no_acknowledgement() {
     }
 }
 
+/// P5a: nor does it become one because somebody has silenced warnings, wherever that can be said.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_cut_short_is_told_though_warnings_are_silenced() {
+    let pair = Pair::start();
+    let store = Arc::new(opened(&pair.url()).await);
+    let silence = "SET client_min_messages = error";
+    let name = &pair.database;
+    let everywhere = format!(
+        "ALTER ROLE angarium {silence}; ALTER DATABASE {name} {silence};
+         ALTER ROLE angarium IN DATABASE {name} {silence}; ALTER SYSTEM {silence}; SELECT pg_reload_conf()"
+    );
+    pair.primary.sql("postgres", &everywhere);
+    assert_eq!(Somebody::at(&pair.url()).await.shows("client_min_messages").await, "error");
+    cut_short(&pair, store, "an old session").await;
+    cut_short(&pair, Arc::new(opened(&pair.url()).await), "a new session").await;
+}
+
+/// Somebody ends the wait of a commit for the standby.
+async fn cut_short(pair: &Pair, store: Arc<Store>, name: &'static str) {
+    let before = format!("before {name}");
+    assert_eq!(accept(&store, &before).await, taken(&before, false));
+    pair.standby.freeze();
+    let accepting = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { accept(&store, name).await }
+    });
+    until(|| pair.backends(WAITS_FOR_A_STANDBY) == 1).await;
+    pair.to_those_who_wait("pg_cancel_backend");
+    assert_eq!(accepting.await.unwrap(), Err(StoreError::OutcomeUnknown), "{name}");
+    pair.standby.thaw();
+    assert_eq!(accept(&store, name).await, taken(name, true));
+}
+
 /// P5a: a result that is on the first server alone does not count as written either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_counts_once_the_standby_has_it() {

@@ -73,8 +73,8 @@ fn standing(status: &DatabaseStatus) -> (&'static str, &'static str) {
 
 fn as_json(status: &DatabaseStatus) -> Value {
     let settings = status.settings.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
-    let replicas = status.replicas.iter().map(
-        |replica| json!({"name": replica.name, "state": replica.state, "sync_state": replica.sync_state}),
+    let standbys = status.standbys.iter().map(
+        |standby| json!({"name": standby.name, "state": standby.state, "sync_state": standby.sync_state}),
     );
     json!({
         "database": status.database,
@@ -84,7 +84,7 @@ fn as_json(status: &DatabaseStatus) -> Value {
         "known": status.known,
         "standing": standing(status).0,
         "settings": settings.collect::<serde_json::Map<_, _>>(),
-        "replicas": replicas.collect::<Vec<_>>(),
+        "standbys": standbys.collect::<Vec<_>>(),
         "warnings": status.warnings,
     })
 }
@@ -99,15 +99,15 @@ fn rows(status: &DatabaseStatus) -> Vec<Vec<String>> {
         row("schema", schema),
     ];
     rows.extend(status.settings.iter().map(|(name, value)| row(name, value.clone())));
-    rows.extend(status.replicas.iter().map(|replica| {
-        row(&format!("replica {}", replica.name), format!("{}, {}", replica.state, replica.sync_state))
+    rows.extend(status.standbys.iter().map(|standby| {
+        row(&format!("standby {}", standby.name), format!("{}, {}", standby.state, standby.sync_state))
     }));
     rows
 }
 
 #[cfg(test)]
 mod tests {
-    use angarium_store::Replica;
+    use angarium_store::Standby;
 
     use super::*;
     use crate::cli::output::tests::Captured;
@@ -120,7 +120,7 @@ mod tests {
             known: 3,
             server_version: "15.18".to_owned(),
             settings: vec![("synchronous_commit".to_owned(), "on".to_owned())],
-            replicas: vec![Replica {
+            standbys: vec![Standby {
                 name: "standby".to_owned(),
                 state: "streaming".to_owned(),
                 sync_state: "sync".to_owned(),
@@ -146,13 +146,13 @@ mod tests {
             "place: db.example.com/angarium",
             "schema: 3 of 3: up to date",
             "synchronous_commit: on",
-            "replica standby: streaming, sync",
+            "standby standby: streaming, sync",
         ];
         assert_eq!(lines, expected);
         let expected = json!({
             "database": "postgres", "place": "db.example.com/angarium", "server_version": "15.18", "schema": 3,
             "known": 3, "standing": "current", "settings": {"synchronous_commit": "on"},
-            "replicas": [{"name": "standby", "state": "streaming", "sync_state": "sync"}], "warnings": ["is odd"],
+            "standbys": [{"name": "standby", "state": "streaming", "sync_state": "sync"}], "warnings": ["is odd"],
         });
         assert_eq!(as_json(&status_of(Some(3))), expected);
         assert_eq!(as_json(&status_of(None))["schema"], Value::Null);

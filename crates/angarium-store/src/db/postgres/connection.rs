@@ -23,13 +23,17 @@ pub(super) const SCHEMA: &str = "angarium";
 /// Statements that one connection keeps prepared; beyond this it forgets them all.
 const PREPARED: usize = 256;
 
-/// How long one host may take until a session on it is ready.
+/// How long one host may take until a session on it is ready; longer if connecting may.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the server lets a transaction stand idle.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(10);
 /// How long a statement waits for a row that somebody else has locked.
 const LOCK_WAIT: Duration = Duration::from_secs(3);
+
+/// The server's timeline: the first eight hex digits of the name of the log's file that is being written.
+pub(super) const TIMELINE: &str =
+    "('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint";
 
 /// What is told to whoever looks after messages that nobody asked for.
 pub(super) type OnHint = Arc<dyn Fn(&str) + Send + Sync>;
@@ -65,7 +69,8 @@ impl Connection {
             let Some(server) = url.servers.get(turn) else { break };
             let opening = Connection::open_one(url, server, limit, on_hint.clone());
             let late = || StoreError::Unavailable(format!("{} does not answer", host_of(server)));
-            match tokio::time::timeout(PATIENCE, opening).await.unwrap_or_else(|_| Err(late())) {
+            let patience = server.get_connect_timeout().copied().unwrap_or(PATIENCE).max(PATIENCE);
+            match tokio::time::timeout(patience, opening).await.unwrap_or_else(|_| Err(late())) {
                 Ok(connection) => {
                     url.preferred.store(turn, Ordering::Relaxed);
                     return Ok(connection);
@@ -109,13 +114,13 @@ impl Connection {
     /// Reads back what was asked for: a pooler may have kept it to itself. What a commit waits for is set for good, so
     /// that a new default of the server does not change it while the session lasts.
     async fn check(&mut self, limit: Duration) -> Result<()> {
-        const CHECK: &str =
+        let check = format!(
             "SELECT current_setting('search_path'), setting, current_setting('synchronous_commit'),
-                ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint, pg_backend_pid(),
+                {TIMELINE}, pg_backend_pid(),
                 current_setting('client_min_messages'), set_config('synchronous_commit', CASE current_setting('synchronous_commit')
                     WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)
-            FROM pg_settings WHERE name = 'statement_timeout'";
-        let rows = self.client.query(CHECK, &[]).await?;
+            FROM pg_settings WHERE name = 'statement_timeout'");
+        let rows = self.client.query(&check, &[]).await?;
         let row = rows.first().ok_or_else(|| StoreError::Unavailable("no settings can be read".into()))?;
         let (path, timeout, commit): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let messages: &str = row.try_get(5)?;

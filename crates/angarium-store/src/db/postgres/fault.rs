@@ -1,6 +1,6 @@
 //! What PostgreSQL's errors mean here.
 
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::error::StoreError;
 
@@ -39,6 +39,8 @@ fn told_by_server(error: &DbError) -> StoreError {
         | &SqlState::LOCK_NOT_AVAILABLE => StoreError::Contended(detail),
         &SqlState::QUERY_CANCELED => StoreError::QueryTimeout,
         &SqlState::DISK_FULL => StoreError::Full,
+        // Somebody took a right away, and can give it back; it is no fault of any one item.
+        &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Unavailable(detail),
         &SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT => {
             StoreError::Unavailable(format!(
                 "{detail}: a pooler that shares sessions stands in between? Connect to the server itself"
@@ -54,11 +56,10 @@ fn told_by_server(error: &DbError) -> StoreError {
     }
 }
 
-/// Whether a COMMIT that ended so may have been done all the same: the server did not say that it undid it.
+/// Whether a COMMIT that ended so may have been done all the same: the server did not say that it undid it. One that ends,
+/// or panics, may have written it before.
 pub(super) fn leaves_commit_open(error: &tokio_postgres::Error) -> bool {
-    match error.as_db_error() {
-        None => true,
-        // A server that ends breaks off the wait for a standby, after it had committed itself.
-        Some(told) => told.code().code().starts_with("57P"),
-    }
+    let Some(told) = error.as_db_error() else { return true };
+    let ended = matches!(told.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
+    ended && told.code() != &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
 }

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::connection::{Connection, OnHint};
 use super::url::PostgresUrl;
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 
 const CHANNEL: &str = "angarium";
 /// No more than one hint in this time.
@@ -40,28 +40,32 @@ pub(super) async fn exchange(
             Ok(()) => pause = PAUSE.0,
             Err(error) => {
                 tracing::info!(store.error = %error, "no hints from other nodes for now; polling goes on");
-                tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSE.1);
             }
         }
+        tokio::time::sleep(pause).await;
         // What was missed meanwhile is found at once.
         on_hint("");
     }
 }
 
-/// Until the connection fails; then it says whether it had worked before.
+/// Ends when the connection does. An error if a hint could not be given, or the connection did not come about.
 async fn listen(url: &PostgresUrl, from: &str, given: &Notify, on_hint: &OnHint) -> Result<()> {
     let connection = Connection::open(url, LIMIT, Some(Arc::clone(on_hint))).await?;
     connection.say(&format!("LISTEN {CHANNEL}")).await?;
     on_hint("");
+    let mut worked = false;
     loop {
         let word = tokio::select! {
             () = given.notified() => format!("NOTIFY {CHANNEL}, '{from}'"),
             () = tokio::time::sleep(ALIVE) => String::new(),
         };
         let said = tokio::time::timeout(LIMIT, connection.say(&word)).await;
-        if !matches!(said, Ok(Ok(()))) {
-            return Ok(());
+        match said {
+            Ok(Ok(())) => worked = true,
+            _ if worked => return Ok(()),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(StoreError::QueryTimeout),
         }
         tokio::time::sleep(PACE).await;
     }

@@ -26,7 +26,7 @@ pub use self::url::PostgresUrl;
 use super::options::{DatabaseStatus, Migrated, Options};
 use super::{INGEST_LIMIT, Op};
 use crate::error::{Result, StoreError};
-use connection::Connection;
+use connection::{Connection, TIMELINE};
 use pool::Pool;
 use run::{View, run};
 
@@ -105,7 +105,7 @@ impl Postgres {
             server_version,
             warnings: url.warnings().into_iter().chain(schema::warnings(&settings)).collect(),
             settings,
-            replicas: schema::replicas(&connection).await?,
+            standbys: schema::standbys(&connection).await?,
         })
     }
 
@@ -143,15 +143,16 @@ impl Postgres {
     /// What the server says of itself. The connection for that is its own, and goes if there is no answer soon: it is by
     /// this that a node notices that another server has taken over.
     pub(crate) async fn pulse(&self) -> Result<Pulse> {
-        const PULSE: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-            ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint,
+        let pulse = format!(
+            "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, {TIMELINE},
             (SELECT backend_xmin::text::bigint FROM pg_stat_activity WHERE backend_xmin IS NOT NULL
              ORDER BY age(backend_xmin) DESC LIMIT 1),
             coalesce((SELECT n_dead_tup FROM pg_stat_user_tables
-                      WHERE schemaname = 'angarium' AND relname = 'notifications'), 0)";
+                      WHERE schemaname = 'angarium' AND relname = 'notifications'), 0)"
+        );
         let deadline = Instant::now() + PULSE_LIMIT;
         let lent = self.pulse.lend(deadline).await?;
-        let asked = tokio::time::timeout_at(deadline, lent.client.query_one(PULSE, &[])).await;
+        let asked = tokio::time::timeout_at(deadline, lent.client.query_one(&pulse, &[])).await;
         let row = asked.map_err(|_| StoreError::QueryTimeout)??;
         let pulse = Pulse {
             now: Timestamp::from_micros(row.try_get(0)?),

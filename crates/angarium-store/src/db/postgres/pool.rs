@@ -13,7 +13,7 @@ use super::url::PostgresUrl;
 use crate::error::{Result, StoreError};
 
 /// How often the server is asked about a commit that it does not answer.
-const FORSAKEN_AFTER: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Statements that a new connection prepares at once, at most.
 const POPULAR: usize = 64;
 
@@ -25,7 +25,10 @@ pub(super) struct Pool {
     /// The longest that a whole unit of work may take, the wait for a connection included.
     pub(super) limit: Duration,
     permits: Arc<Semaphore>,
-    idle: Mutex<Vec<Connection>>,
+    /// Each with the age at which it was made.
+    idle: Mutex<Vec<(u64, Connection)>>,
+    /// One question about a commit that hangs at a time.
+    asking: tokio::sync::Mutex<()>,
     /// What connections had prepared: a new one prepares it at once instead of one after the other.
     popular: Mutex<Vec<String>>,
     /// Moves on when every connection made before is not to be used any more.
@@ -54,6 +57,7 @@ impl Pool {
             limit,
             permits: Arc::new(Semaphore::new(connections)),
             idle: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
             popular: Mutex::default(),
             age: watch::Sender::new(0),
         })
@@ -64,7 +68,7 @@ impl Pool {
         let permit = timeout_at(deadline, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| StoreError::Overloaded)?.map_err(|_| super::closed())?;
         let age = *self.age.borrow();
-        let connection = match self.take_idle() {
+        let connection = match self.take_idle(age) {
             Some(connection) => connection,
             None => {
                 let late = || StoreError::Unavailable("connecting took too long".into());
@@ -79,6 +83,7 @@ impl Pool {
         const AT_WORK: &str =
             "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND state IS DISTINCT FROM 'idle'
             AND state IS DISTINCT FROM 'idle in transaction'";
+        let _one_at_a_time = self.asking.lock().await;
         let Ok(beside) = Connection::open(&self.url, self.statement_limit, None).await else { return true };
         let asked =
             tokio::time::timeout(self.statement_limit, beside.client.query_opt(AT_WORK, &[&process])).await;
@@ -92,10 +97,10 @@ impl Pool {
         Ok(connection)
     }
 
-    fn take_idle(&self) -> Option<Connection> {
+    fn take_idle(&self, age: u64) -> Option<Connection> {
         let mut idle = self.lock();
-        while let Some(connection) = idle.pop() {
-            if !connection.is_closed() {
+        while let Some((made_at, connection)) = idle.pop() {
+            if made_at == age && !connection.is_closed() {
                 return Some(connection);
             }
         }
@@ -108,7 +113,7 @@ impl Pool {
         self.lock().clear();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Connection)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,7 +123,7 @@ impl Lent {
     pub(super) async fn forsaken(&self) {
         let process = self.process;
         loop {
-            tokio::time::sleep(FORSAKEN_AFTER).await;
+            tokio::time::sleep(LOOK_AGAIN).await;
             if !self.pool.is_at_work(process).await {
                 return;
             }
@@ -165,7 +170,7 @@ impl Drop for Lent {
             if popular.len() < connection.prepared_texts().len().min(POPULAR) {
                 *popular = connection.prepared_texts().take(POPULAR).cloned().collect();
             }
-            self.pool.lock().push(connection);
+            self.pool.lock().push((self.age, connection));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whose database it is, which schema it has, and how that is brought up to date.
 //!
-//! Our tables stand in a schema of their own. Each migration is a step forward in one transaction, under a lock that
+//! Our tables stand in a schema of their own. All that is to be done is one transaction, under a lock that
 //! only migrations take, so that nodes that start together wait for each other. The program needs the right to
 //! change the schema only when there is something to migrate.
 
@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use super::connection::{Connection, SCHEMA};
-use crate::db::options::{Migrated, Replica};
+use crate::db::options::{Migrated, Standby};
 use crate::error::{Result, StoreError};
 
 /// One text for each schema version, in order.
@@ -25,6 +25,10 @@ pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 /// How long the commit of a migration may take.
 const COMMIT_LIMIT: Duration = Duration::from_secs(60);
 
+/// How often a migration is tried, and the pause in between.
+const TRIES: u32 = 30;
+const PAUSE: Duration = Duration::from_secs(2);
+
 /// The oldest server whose words are used here.
 const OLDEST_SERVER: i32 = 12;
 
@@ -33,7 +37,7 @@ pub(super) async fn version(connection: &Connection) -> Result<Option<i64>> {
     const OURS: &str = "SELECT to_regclass('angarium.meta') IS NOT NULL,
         EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                 WHERE n.nspname = 'angarium')";
-    let row = connection.client.query_one(OURS, &[]).await?;
+    let row = connection.client.query_one(OURS, &[]).await.map_err(unreadable)?;
     match (row.try_get(0)?, row.try_get(1)?) {
         (false, false) => return Ok(None),
         (false, true) => return Err(not_ours()),
@@ -41,15 +45,20 @@ pub(super) async fn version(connection: &Connection) -> Result<Option<i64>> {
     }
     let found =
         connection.client.query_opt("SELECT value FROM angarium.meta WHERE name = 'schema'", &[]).await;
-    let found = found.map_err(|error| match error.code() {
+    let found = found.map_err(unreadable)?;
+    let version: String = found.ok_or_else(not_ours)?.try_get(0).map_err(|_| not_ours())?;
+    version.parse().map(Some).map_err(|_| not_ours())
+}
+
+/// What keeps the version from being read.
+fn unreadable(error: tokio_postgres::Error) -> StoreError {
+    match error.code() {
         Some(&SqlState::UNDEFINED_COLUMN) => not_ours(),
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             StoreError::Refused(format!("this role may not use the schema {SCHEMA} of the database"))
         }
         _ => error.into(),
-    })?;
-    let version: String = found.ok_or_else(not_ours)?.try_get(0).map_err(|_| not_ours())?;
-    version.parse().map(Some).map_err(|_| not_ours())
+    }
 }
 
 fn not_ours() -> StoreError {
@@ -65,12 +74,30 @@ pub(super) async fn refuse_newer(connection: &Connection) -> Result<Option<i64>>
     }
 }
 
-/// Brings the schema up to date.
+/// Brings the schema up to date. A table's lock is waited for only shortly, because everybody else waits behind us; if it
+/// cannot be had, all is tried again a little later.
 pub(super) async fn migrate(connection: &Connection) -> Result<Migrated> {
     let found = refuse_newer(connection).await?;
     if found == Some(KNOWN) {
         return Ok(Migrated { from: KNOWN, to: KNOWN });
     }
+    let mut tries = 1;
+    loop {
+        match try_to_migrate(connection).await {
+            Err(StoreError::Contended(why)) if tries < TRIES => {
+                tracing::info!(
+                    store.error = why,
+                    "somebody is at the tables; the schema is brought up to date a little later"
+                );
+                tries += 1;
+                tokio::time::sleep(PAUSE).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+async fn try_to_migrate(connection: &Connection) -> Result<Migrated> {
     connection.say("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'").await?;
     let migrated = migrate_alone(connection).await;
     match &migrated {
@@ -85,17 +112,17 @@ pub(super) async fn migrate(connection: &Connection) -> Result<Migrated> {
 }
 
 async fn migrate_alone(connection: &Connection) -> Result<Migrated> {
-    connection.say("SELECT pg_advisory_xact_lock(4705161401)").await?;
+    connection.say("SELECT pg_advisory_xact_lock(4705161401); SET LOCAL lock_timeout = '2s'").await?;
     // The right to make a schema is asked for even if it is there.
     const MAKE: &str =
         "DO $$ BEGIN IF to_regnamespace('angarium') IS NULL THEN CREATE SCHEMA angarium; END IF; END $$";
     let from = refuse_newer(connection).await?;
     if from.is_none() {
-        connection.say(MAKE).await.map_err(|error| may_not(&error))?;
+        connection.say(MAKE).await.map_err(may_not)?;
     }
     let done = usize::try_from(from.unwrap_or(0)).unwrap_or(0);
     for text in MIGRATIONS.iter().skip(done) {
-        connection.say(text).await.map_err(|error| may_not(&error))?;
+        connection.say(text).await.map_err(may_not)?;
     }
     const NOTE: &str = "INSERT INTO angarium.meta (name, value) VALUES ('schema', $1)
         ON CONFLICT (name) DO UPDATE SET value = $1";
@@ -104,7 +131,10 @@ async fn migrate_alone(connection: &Connection) -> Result<Migrated> {
     Ok(Migrated { from: from.unwrap_or(0), to: KNOWN })
 }
 
-fn may_not(error: &StoreError) -> StoreError {
+fn may_not(error: StoreError) -> StoreError {
+    if matches!(error, StoreError::Contended(_)) {
+        return error;
+    }
     StoreError::Refused(format!(
         "the schema cannot be brought up to version {KNOWN}: {error}. Run `angarium db migrate` as a role that may"
     ))
@@ -171,12 +201,12 @@ pub(super) fn warnings(settings: &[(String, String)]) -> Vec<String> {
 }
 
 /// Standbys, as far as this role may see them.
-pub(super) async fn replicas(connection: &Connection) -> Result<Vec<Replica>> {
-    const REPLICAS: &str = "SELECT coalesce(application_name, ''), coalesce(state, 'hidden from this role'),
+pub(super) async fn standbys(connection: &Connection) -> Result<Vec<Standby>> {
+    const STANDBYS: &str = "SELECT coalesce(application_name, ''), coalesce(state, 'hidden from this role'),
         coalesce(sync_state, 'hidden from this role') FROM pg_stat_replication ORDER BY 1 LIMIT 100";
-    let rows = connection.client.query(REPLICAS, &[]).await?;
-    let replica = |row: &tokio_postgres::Row| {
-        Ok(Replica { name: row.try_get(0)?, state: row.try_get(1)?, sync_state: row.try_get(2)? })
+    let rows = connection.client.query(STANDBYS, &[]).await?;
+    let standby = |row: &tokio_postgres::Row| {
+        Ok(Standby { name: row.try_get(0)?, state: row.try_get(1)?, sync_state: row.try_get(2)? })
     };
-    rows.iter().map(replica).collect()
+    rows.iter().map(standby).collect()
 }

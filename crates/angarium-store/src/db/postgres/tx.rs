@@ -108,10 +108,14 @@ impl<'c> Tx<'c> {
     }
 
     async fn run(&mut self, statement: &Statement, params: &[Value<'_>]) -> Result<Answer> {
-        let prepared = self.connection.prepared(statement.said_by(Dialect::Postgres)).await?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
+        self.ask(statement, &params).await
+    }
+
+    async fn ask(&mut self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Answer> {
+        let prepared = self.connection.prepared(statement.said_by(Dialect::Postgres)).await?;
         let words = std::mem::take(&mut self.unsaid);
-        after(self.connection, &words, answer(&self.connection.client, &prepared, &params)).await
+        after(self.connection, &words, answer(&self.connection.client, &prepared, params)).await
     }
 
     async fn run_each<const N: usize>(
@@ -140,9 +144,7 @@ impl<'c> Tx<'c> {
         let columns: Vec<Vec<Value<'_>>> =
             (0..N).map(|column| rows.iter().filter_map(|row| row.get(column).copied()).collect()).collect();
         let params: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|column| column as _).collect();
-        let prepared = self.connection.prepared(statement.said_by(Dialect::Postgres)).await?;
-        let words = std::mem::take(&mut self.unsaid);
-        after(self.connection, &words, answer(&self.connection.client, &prepared, &params)).await
+        self.ask(statement, &params).await
     }
 }
 

@@ -63,16 +63,25 @@ impl PostgresUrl {
             match name {
                 "sslmode" => mode = Some(value.to_owned()),
                 "sslrootcert" => root_certificate = Some(PathBuf::from(decoded(value)?)),
-                "options" | "target_session_attrs" | "replication" => {
-                    return Err(format!("{name} cannot be chosen: it is set as Angarium needs it"));
+                "user" | "password" | "dbname" | "host" | "port" | "connect_timeout" | "application_name" => {
+                    others.push(format!("{name}={value}"));
                 }
-                _ => others.push(format!("{name}={value}")),
+                _ => {
+                    return Err(format!(
+                        "{name} cannot be chosen: what is not asked for here is set as Angarium needs it"
+                    ));
+                }
             }
         }
         let rest = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
         let config = Config::from_str(&format!("{server}{rest}")).map_err(|error| why(&error))?;
         if config.get_hosts().is_empty() {
             return Err("names no host".into());
+        }
+        // The driver ends the password at the first.
+        let holds_at = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+        if config.get_hosts().iter().any(holds_at) {
+            return Err("has more than one @ before the host: write it as %40 in user and password".into());
         }
         if config.get_dbname().is_none() {
             return Err("names no database".into());
@@ -196,9 +205,11 @@ mod tests {
         let url = read("postgres://ang:canary%20secret@db.example:6432,db2.example/notes");
         assert_eq!(url.place(), "db.example:6432,db2.example:5432/notes");
         assert_eq!(format!("{url:?}"), "PostgresUrl(db.example:6432,db2.example:5432/notes)");
-        for broken in
-            ["postgres://u:canary@h:notaport/d", "postgres://u:canary@h/d?canary=1", "postgres://u:canary@"]
-        {
+        for broken in [
+            "postgres://u:canary@h:notaport/d",
+            "postgres://u:canary@h/d?sslmode=canary",
+            "postgres://u:canary@",
+        ] {
             let error = PostgresUrl::parse(broken).unwrap_err();
             assert!(!error.contains("canary"), "{error}");
         }
@@ -227,6 +238,8 @@ mod tests {
             ("postgres://u@h/d?sslmode=prefer", "sslmode"),
             ("postgres://u@h/d?options=-csearch_path%3Da", "options"),
             ("postgres://u@127.0.0.1/d?sslrootcert=/a.pem", "sslrootcert"),
+            ("postgres://u@h/d?channel_binding=require", "channel_binding"),
+            ("postgres://u:pa@ss@h/d", "%40"),
             ("postgres:///d", "no host"),
             ("postgres://u@h", "no database"),
         ] {

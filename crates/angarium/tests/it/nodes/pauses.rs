@@ -84,7 +84,7 @@ impl Round {
         const TRUSTED: &str = "SELECT count(*) FROM angarium.notifications
             WHERE lease_until > extract(epoch FROM clock_timestamp()) * 1000000 + 500000";
         const NOT_TAKEN_OVER: &str =
-            "SELECT count(*) FROM angarium.notifications WHERE generation = 1 AND due_at IS NOT NULL";
+            "SELECT count(*) FROM angarium.notifications WHERE generation < 2048 AND due_at IS NOT NULL";
         match moment {
             AtTheEndOfItsLease => until(|| self.database.sql(TRUSTED) == "0").await,
             WhileAnotherTakesOver => until(|| self.database.sql(NOT_TAKEN_OVER) == "0").await,
