@@ -12,6 +12,7 @@
 //! is sent.
 
 mod accept;
+mod acknowledged;
 mod actions;
 mod audit;
 mod bounces;
@@ -22,7 +23,6 @@ mod keys;
 mod kpi;
 mod lanes;
 mod nodes;
-mod regression;
 mod settle;
 mod types;
 mod views;
@@ -40,13 +40,12 @@ use angarium_domain::time::Timestamp;
 
 pub use bounces::{BounceOutcome, BounceReport};
 pub use claim::Renewed;
-pub use db::{Database, DatabaseStatus, Migrated, Options, PostgresUrl, Standby};
+pub use db::{Database, DatabaseStatus, Migrated, Options, PostgresUrl, Pulse, Standby};
 use db::{Db, Joined, Op, Postgres, Sqlite, Tx, params, statements};
 pub use error::{Result, StoreError};
 pub use keys::Revoked;
 pub use lanes::ChannelState;
 pub use nodes::{NODE_LOST_AFTER, NewNode, NodeView, Seat, SignOfLife, Tenure};
-pub use regression::Pulse;
 pub use types::*;
 
 /// The low bits of a key tell nodes apart that accept in the same microsecond.
@@ -74,7 +73,7 @@ pub struct Store {
     last_key: AtomicI64,
     /// This node's place among the others; its low bits are those of the keys it gives out.
     seat: Mutex<Seat>,
-    acknowledged: regression::Acknowledged,
+    acknowledged: acknowledged::Acknowledged,
     room: tokio::sync::Semaphore,
     /// The last notification could not be stored.
     refused: AtomicBool,
@@ -121,7 +120,7 @@ impl Store {
             refused: AtomicBool::new(false),
             last_key: AtomicI64::new(newest),
             seat: Mutex::new(Seat { instance: 0, slot: 0 }),
-            acknowledged: regression::Acknowledged::default(),
+            acknowledged: acknowledged::Acknowledged::default(),
             room: tokio::sync::Semaphore::new(WAITING_BYTES),
             lanes: Mutex::new(HashMap::new()),
         })
@@ -471,93 +470,5 @@ impl Store {
     /// Lets an address have messages again; false if it was not suppressed.
     pub async fn lift_suppression(&self, channel: &str, address: &str) -> Result<bool> {
         self.db.write(keys::LiftSuppression(channel.to_owned(), address.to_owned())).await
-    }
-
-    fn seat(&self) -> Seat {
-        *self.seat.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Signs this process in among the nodes that use the database. Until then it claims as nobody.
-    pub async fn sign_in(&self, node: NewNode, now: Timestamp) -> Result<Seat> {
-        let alone = !self.is_shared();
-        let seat = self.db.write_for_dispatch(nodes::SignIn { node, alone, now }).await?;
-        *self.seat.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = seat;
-        Ok(seat)
-    }
-
-    /// Gives a sign of life of this node, whose own clock is `skew` from the database's, either way. Clocks that are no
-    /// further apart than `in_step` agree.
-    pub async fn alive(&self, now: Timestamp, skew: Duration, in_step: Duration) -> Result<SignOfLife> {
-        let instance = self.seat().instance;
-        self.db.write_for_dispatch(nodes::Alive { instance, now, skew, in_step }).await
-    }
-
-    /// Strikes this node off the list.
-    pub async fn sign_out(&self) -> Result<()> {
-        self.db.write_for_dispatch(nodes::SignOut { instance: self.seat().instance }).await
-    }
-
-    /// Every node that uses the database, or did within the last day without signing out, by name.
-    pub async fn nodes(&self, now: Timestamp) -> Result<Vec<NodeView>> {
-        self.db.read(nodes::ListNodes { now }).await
-    }
-
-    /// Takes a job that one node does for all, if nobody holds it at `now`.
-    pub async fn take_job(
-        &self,
-        job: &'static str,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<Option<Tenure>> {
-        self.db.write_for_dispatch(nodes::TakeJob { job, holder: self.seat().instance, now, until }).await
-    }
-
-    /// Keeps a job for longer; false if another node has it by now.
-    pub async fn keep_job(&self, tenure: &Tenure, until: Timestamp) -> Result<bool> {
-        self.db.write_for_dispatch(nodes::KeepJob { tenure: tenure.clone(), until }).await
-    }
-
-    /// Gives a job up, unless another node has it by now.
-    pub async fn resign(&self, tenure: &Tenure) -> Result<()> {
-        self.db.write_for_dispatch(nodes::Resign { tenure: tenure.clone() }).await
-    }
-
-    /// There may be work for other nodes.
-    fn hint(&self) {
-        if let Some(db) = self.db.shared() {
-            db.hint();
-        }
-    }
-
-    /// Gives hints to other nodes and calls `on_hint` for each of theirs, for ever. Where there are no others, or hints
-    /// are switched off, it only never returns.
-    pub async fn exchange_hints(&self, on_hint: impl Fn() + Send + Sync + 'static) {
-        match self.db.shared() {
-            Some(db) => db.exchange_hints(&self.seat().instance.to_string(), on_hint).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// What the database's server says of itself: its clock, above all. None where there is no server.
-    pub async fn pulse(&self) -> Result<Option<Pulse>> {
-        match self.db.shared() {
-            Some(db) => db.pulse().await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Another server took over, or the one there was went back in time. Connections made before are not used any
-    /// more, nor is what was remembered. Returns which of the notifications acknowledged last are not there.
-    pub async fn after_a_failover(&self) -> Result<Vec<NotificationId>> {
-        let Some(db) = self.db.shared() else { return Ok(Vec::new()) };
-        db.renew_connections();
-        self.remembered().clear();
-        let mut lost = Vec::new();
-        for ids in self.acknowledged.in_steps() {
-            let missing = self.db.read_for_dispatch(nodes::FindLost { ids }).await?;
-            lost.extend(missing);
-        }
-        self.acknowledged.forget(&lost);
-        Ok(lost.into_iter().map(NotificationId::from).collect())
     }
 }

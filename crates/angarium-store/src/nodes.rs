@@ -5,10 +5,12 @@
 //! under it is guarded by [`fence`] in the same transaction, so that a node that was paused for longer than its
 //! lease changes nothing any more.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use angarium_domain::time::Timestamp;
 
+use crate::Store;
 use crate::db::{Op, Row, Tx, params, statements};
 use crate::error::{Result, StoreError};
 
@@ -58,8 +60,73 @@ statements! {
     RESIGN = "UPDATE jobs SET until = 0 WHERE name = $1 AND holder = $2 AND epoch = $3";
 
     FENCE = "SELECT 1 FROM jobs n WHERE n.name = $1 AND n.holder = $2 AND n.epoch = $3 {lock found}";
+}
 
-    STORED_IDS = "SELECT 1 FROM ids WHERE id = $1";
+impl Store {
+    pub(crate) fn seat(&self) -> Seat {
+        *self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Signs this process in among the nodes that use the database. Until then it claims as nobody.
+    pub async fn sign_in(&self, node: NewNode, now: Timestamp) -> Result<Seat> {
+        let alone = !self.is_shared();
+        let seat = self.db.write_for_dispatch(SignIn { node, alone, now }).await?;
+        *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = seat;
+        Ok(seat)
+    }
+
+    /// Gives a sign of life of this node, whose own clock is `skew` from the database's, either way. Clocks that are no
+    /// further apart than `in_step` agree.
+    pub async fn alive(&self, now: Timestamp, skew: Duration, in_step: Duration) -> Result<SignOfLife> {
+        let instance = self.seat().instance;
+        self.db.write_for_dispatch(Alive { instance, now, skew, in_step }).await
+    }
+
+    /// Strikes this node off the list.
+    pub async fn sign_out(&self) -> Result<()> {
+        self.db.write_for_dispatch(SignOut { instance: self.seat().instance }).await
+    }
+
+    /// Every node that uses the database, or did within the last day without signing out, by name.
+    pub async fn nodes(&self, now: Timestamp) -> Result<Vec<NodeView>> {
+        self.db.read(ListNodes { now }).await
+    }
+
+    /// Takes a job that one node does for all, if nobody holds it at `now`.
+    pub async fn take_job(
+        &self,
+        job: &'static str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Option<Tenure>> {
+        self.db.write_for_dispatch(TakeJob { job, holder: self.seat().instance, now, until }).await
+    }
+
+    /// Keeps a job for longer; false if another node has it by now.
+    pub async fn keep_job(&self, tenure: &Tenure, until: Timestamp) -> Result<bool> {
+        self.db.write_for_dispatch(KeepJob { tenure: tenure.clone(), until }).await
+    }
+
+    /// Gives a job up, unless another node has it by now.
+    pub async fn resign(&self, tenure: &Tenure) -> Result<()> {
+        self.db.write_for_dispatch(Resign { tenure: tenure.clone() }).await
+    }
+
+    /// There may be work for other nodes.
+    pub(crate) fn hint(&self) {
+        if let Some(db) = self.db.shared() {
+            db.hint();
+        }
+    }
+
+    /// Gives hints to other nodes and calls `on_hint` for each of theirs, for ever. Where there are no others, or hints
+    /// are switched off, it only never returns.
+    pub async fn exchange_hints(&self, on_hint: impl Fn() + Send + Sync + 'static) {
+        match self.db.shared() {
+            Some(db) => db.exchange_hints(&self.seat().instance.to_string(), on_hint).await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// A process that signs in.
@@ -282,21 +349,5 @@ pub(crate) async fn fence(tx: &mut Tx<'_>, tenure: &Tenure) -> Result<()> {
     match tx.query_opt(&FENCE, params![*job, *holder, *epoch], |_| Ok(())).await? {
         Some(()) => Ok(()),
         None => Err(StoreError::Statement(format!("the job {job} is another node's by now"))),
-    }
-}
-
-/// Which of these ids are not stored.
-pub(crate) struct FindLost {
-    pub(crate) ids: Vec<uuid::Uuid>,
-}
-
-impl Op for FindLost {
-    type Output = Vec<uuid::Uuid>;
-
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<uuid::Uuid>> {
-        let asked: Vec<_> = self.ids.iter().map(|id| crate::db::row![*id]).collect();
-        let found = tx.query_each(&STORED_IDS, &asked, |_| Ok(())).await?;
-        let missing = self.ids.iter().zip(found).filter(|(_, found)| found.is_empty());
-        Ok(missing.map(|(id, _)| *id).collect())
     }
 }

@@ -270,9 +270,7 @@ pub(super) fn status(path: &Path) -> Result<DatabaseStatus> {
         schema: None,
         known: MIGRATIONS.len() as i64,
         server_version: rusqlite::version().to_owned(),
-        settings: [("journal_mode", "wal"), ("synchronous", "full")]
-            .map(|(n, v)| (n.to_owned(), v.to_owned()))
-            .into(),
+        settings: Vec::new(),
         standbys: Vec::new(),
         warnings: Vec::new(),
     };
@@ -281,6 +279,8 @@ pub(super) fn status(path: &Path) -> Result<DatabaseStatus> {
         refuse_foreign_files(&connection, path)?;
         let version = pragma(&connection, "user_version")?;
         status.schema = (version > 0).then_some(version);
+        let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+        status.settings = vec![("journal_mode".to_owned(), mode)];
     }
     Ok(status)
 }

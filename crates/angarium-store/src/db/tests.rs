@@ -5,12 +5,13 @@ use angarium_testbed::postgres::{self, Fresh};
 use super::dialect::Dialect;
 use super::{Db, Op, Options, PostgresUrl, Statement, Tx, Value};
 use crate::error::Result;
-use crate::{accept, actions, audit, bounces, claim, keys, kpi, lanes, nodes, settle, views};
+use crate::{accept, acknowledged, actions, audit, bounces, claim, keys, kpi, lanes, nodes, settle, views};
 
 fn all() -> Vec<(&'static str, &'static Statement)> {
     let modules = [
         crate::STATEMENTS,
         accept::STATEMENTS,
+        acknowledged::STATEMENTS,
         actions::STATEMENTS,
         audit::STATEMENTS,
         bounces::STATEMENTS,

@@ -50,7 +50,7 @@ async fn a_role_without_the_right_is_told_what_to_do() {
     assert_eq!(in_time(Store::migrate(&admin)).await, Ok(Migrated { from: 0, to: known }));
     assert_eq!(in_time(Store::migrate(&admin)).await, Ok(Migrated { from: known, to: known }));
     let told = refusal(&database.url).await;
-    assert!(told.to_string().contains("permission denied for schema angarium"), "{told:?}");
+    assert!(told.to_string().contains("may not use the schema angarium"), "{told:?}");
     database.sql(GRANTS);
     assert_works(&opened(&database.url).await).await;
     assert_eq!(schema_of(&options(&database.url)).await, (Some(known), known));
