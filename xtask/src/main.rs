@@ -25,7 +25,8 @@ const USAGE: &str = "\
 cargo xtask <command>
 
   test [-- ARGS]      install or name what the tests need, then run them all; ARGS go to cargo test
-  long                every test once more with nothing ever woken up, and the tests that take too long for every day
+  long                every test once more, the binary's with nothing ever woken up; then the tests that take too
+                      long for every day, which are named long_*
   interop [-- ARGS]   the tests against Debian's own mail servers, which are unpacked, not installed; ARGS go to
                       the tests. Needs Debian, root and, once, the network
   tidy                sizes of functions and files, proofs named by tests, text that must not stand here

@@ -15,7 +15,7 @@ use angarium_testbed::programs;
 use crate::failure::Failure;
 use crate::repo;
 
-/// Tells the tests of the binary to configure it so that it is never woken up and only looks for itself.
+/// Tells the tests of the binary, and no others, to configure it so that it is never woken up and only looks for itself.
 const POLL_ONLY: &str = "ANGARIUM_TEST_POLL_ONLY";
 
 /// A program that some test starts.
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     repo::run(tests)
 }
 
-/// Runs all tests once more while nothing is woken up, and then those that are too slow for every day.
+/// Runs all tests once more, the binary's while nothing is woken up, and then those that are too slow for every day.
 pub(crate) fn run_long() -> Result<(), Failure> {
     supply()?;
     let server = start_server()?;

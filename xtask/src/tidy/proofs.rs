@@ -1,5 +1,5 @@
 //! What tests claim to prove exists: a requirement named in a comment (`OB-12`) stands in
-//! `docs/requirements.md`, a case named by a function (`c091_…`) in `docs/cases.md`.
+//! `docs/requirements.md`, a fault named in one (`P6a`) and a case named by a function (`c091_…`) in `docs/cases.md`.
 //!
 //! In both lists an entry begins with a dash and its name: `- OB-12: …`, `- C091 (email): …`.
 
@@ -20,6 +20,9 @@ pub(super) fn check(files: &[File]) -> Vec<Problem> {
         for (index, line) in source.comments.lines().enumerate() {
             for id in requirement_ids(line).filter(|id| !requirements.contains(id)) {
                 problems.push(file.problem(index + 1, format!("{id} is not in {REQUIREMENTS}")));
+            }
+            for id in fault_ids(line).filter(|id| !cases.contains(id)) {
+                problems.push(file.problem(index + 1, format!("{id} is not in {CASES}")));
             }
         }
         for function in source.functions() {
@@ -51,6 +54,18 @@ fn requirement_ids(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// What looks like the name of a fault: `P`, `DB` or `CK`, one or two digits, and perhaps a letter from a to c.
+fn fault_ids(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+    words.filter(|word| {
+        let after_kind = ["P", "DB", "CK"].iter().find_map(|kind| word.strip_prefix(kind));
+        let number = after_kind.map(|after| after.strip_suffix(['a', 'b', 'c']).unwrap_or(after));
+        number.is_some_and(|number| {
+            (1..=2).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    })
+}
+
 /// `C091` for a function named `c091_…`.
 fn case_id(function: &str) -> Option<String> {
     let (number, _) = function.strip_prefix('c')?.split_once('_')?;
@@ -64,7 +79,11 @@ mod tests {
 
     fn problems(rust: &str) -> Vec<String> {
         let requirements = file(REQUIREMENTS, "# Rows\n- OB-01: x\n- WH-04: y, see FP-09\n");
-        lines(&check(&[requirements, file(CASES, "- C091 (email): z\n"), file("a.rs", rust)]))
+        let cases = file(
+            CASES,
+            "- C091 (email): z\n\n## Faults\n\n- P6a (network): x\n- DB10 (database): y, see CK1\n",
+        );
+        lines(&check(&[requirements, cases, file("a.rs", rust)]))
     }
 
     #[test]
@@ -77,6 +96,20 @@ mod tests {
             "a.rs:2: C999 is not in docs/cases.md",
         ];
         assert_eq!(unknown, expected);
+    }
+
+    #[test]
+    fn so_must_a_fault() {
+        assert_eq!(problems("/// OB-01, P6a, DB10: kept.\nfn x() {}\n"), Vec::<String>::new());
+        let unknown = problems("/// P6: made up, P6a is not.\n// CK1, P6b.\n");
+        let expected = [
+            "a.rs:1: P6 is not in docs/cases.md",
+            "a.rs:2: CK1 is not in docs/cases.md",
+            "a.rs:2: P6b is not in docs/cases.md",
+        ];
+        assert_eq!(unknown, expected);
+        let others = "// P P-256 P256 P6d P6ab p6 P_1 XP6 DB DBa sha-P1\nconst X: &str = \"P7\";\n";
+        assert_eq!(problems(others), Vec::<String>::new());
     }
 
     #[test]

@@ -124,7 +124,7 @@ async fn sessions_that_went_silent_unnoticed_are_replaced() {
             "{error:?}"
         );
         failed += 1;
-        assert!(failed <= 2, "there were no more than two sessions");
+        assert!(failed <= 1, "one silent session is reason enough to trust none of them");
     }
     assert!(failed > 0, "the sessions were not silent");
     assert_stored(&ways.database, 3);

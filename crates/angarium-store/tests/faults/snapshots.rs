@@ -32,7 +32,7 @@ async fn a_snapshot_that_is_held_stops_nothing_and_is_seen() {
             if pulse.dead_rows >= 20_000 {
                 break pulse.dead_rows;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await; // tidy: sleep between two looks at the server
         }
     });
     assert!(dead.await > before.dead_rows);

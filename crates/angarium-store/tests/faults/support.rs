@@ -41,7 +41,7 @@ pub(crate) fn in_time<F: Future>(future: F) -> impl Future<Output = F::Output> {
 pub(crate) fn until(mut is_so: impl FnMut() -> bool) -> impl Future<Output = ()> {
     in_time(async move {
         while !is_so() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await; // tidy: sleep between two looks at the server
         }
     })
 }

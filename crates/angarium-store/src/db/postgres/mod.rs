@@ -32,6 +32,8 @@ use run::{View, run};
 
 /// Connections for what producers hand in: a few commits that many share.
 const INGEST: usize = 4;
+/// Left for telling producers what became of it, before they are told that it is not known.
+const TELLING: Duration = Duration::from_millis(250);
 /// Connections for claims, looks and settlements.
 const DISPATCH: usize = 6;
 /// The longest that a unit of work of the dispatcher may take: it is asked for again if it failed.
@@ -85,7 +87,7 @@ impl Postgres {
         let statement = |limit: Duration| limit.mul_f64(0.8);
         Ok(Postgres {
             url: url.clone(),
-            ingest: Pool::new(url, INGEST, statement(INGEST_LIMIT), INGEST_LIMIT),
+            ingest: Pool::new(url, INGEST, statement(INGEST_LIMIT), INGEST_LIMIT.saturating_sub(TELLING)),
             dispatch: Pool::new(url, DISPATCH, statement(DISPATCH_LIMIT), DISPATCH_LIMIT),
             console: Pool::new(url, options.readers.max(1), limit, limit + Duration::from_secs(1)),
             pulse: Pool::new(url, 1, PULSE_LIMIT, PULSE_LIMIT),

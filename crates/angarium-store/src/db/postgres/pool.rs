@@ -81,8 +81,7 @@ impl Pool {
     /// Whether the server is at work for this process of its, as another connection sees it. Yes if that cannot be asked.
     pub(super) async fn is_at_work(&self, process: i32) -> bool {
         const AT_WORK: &str =
-            "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND state IS DISTINCT FROM 'idle'
-            AND state IS DISTINCT FROM 'idle in transaction'";
+            "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event IS DISTINCT FROM 'ClientRead'";
         let _one_at_a_time = self.asking.lock().await;
         let Ok(beside) = Connection::open(&self.url, self.statement_limit, None).await else { return true };
         let asked =
@@ -128,6 +127,11 @@ impl Lent {
                 return;
             }
         }
+    }
+
+    /// One that was idle turned out to be silent: the others are not used again.
+    pub(super) fn distrust_idle(&self) {
+        self.pool.lock().clear();
     }
 
     /// Returns once it is not to be used any more.

@@ -155,6 +155,8 @@ async fn give_up(lent: Lent, error: StoreError, view: View, deadline: Instant) -
     };
     if undone {
         lent.keep();
+    } else if error == StoreError::QueryTimeout {
+        lent.distrust_idle();
     }
     match error {
         StoreError::Contended(_) => Ended::MayBeginAgain(error),
