@@ -11,7 +11,7 @@ const COMMIT: &[u8] = b"statement_timeout = 0; COMMIT";
 /// What it says in each transaction before that.
 const BEFORE: [&[u8]; 3] = [b"BEGIN", b"SAVEPOINT item", b"RELEASE item"];
 
-/// P1: the server has it and its answer is lost: that is what the producer is told, and a resend learns that it is
+/// OB-02, P1: the server has it and its answer is lost: that is what the producer is told, and a resend learns that it is
 /// stored. Cut off before the commit, it is done again without anybody noticing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_without_an_answer_is_in_doubt_and_a_resend_ends_the_doubt() {
@@ -29,7 +29,7 @@ async fn a_commit_without_an_answer_is_in_doubt_and_a_resend_ends_the_doubt() {
     assert_stored(&behind.database, 42);
 }
 
-/// P1: whoever shared the commit is in the same doubt, and everybody is stored once in the end.
+/// OB-02, P1: whoever shared the commit is in the same doubt, and everybody is stored once in the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_producers_in_doubt_come_to_one_row_each() {
     const PRODUCERS: usize = 16;
@@ -62,7 +62,7 @@ async fn insist(store: &Store, name: &str) -> usize {
     }
 }
 
-/// P1: without a server nothing is stored, and that is certain.
+/// OB-02, P1: without a server nothing is stored, and that is certain.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_be_reached_has_stored_nothing() {
     let behind = Behind::proxy();
@@ -81,7 +81,7 @@ async fn a_server_that_cannot_be_reached_has_stored_nothing() {
 
 type Fate = fn(&Claim) -> Settlement;
 
-/// P1: an outcome whose commit was not answered is written again, and counts once.
+/// OB-02, P1: an outcome whose commit was not answered is written again, and counts once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_that_is_written_again_is_one_attempt() {
     let behind = Behind::proxy();
@@ -109,7 +109,7 @@ async fn a_settlement_that_is_written_again_is_one_attempt() {
     }
 }
 
-/// P1: a node learns what it was given by a claim that was not answered, and nobody else gets it meanwhile.
+/// OB-02, P1: a node learns what it was given by a claim that was not answered, and nobody else gets it meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_without_an_answer_is_found_and_given_back() {
     let behind = Behind::proxy();

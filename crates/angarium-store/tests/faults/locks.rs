@@ -90,6 +90,33 @@ async fn a_statement_that_is_cut_off_is_said_again() {
     assert_stored(&database, 2);
 }
 
+/// C052: what was begun first and commits last is found all the same: nobody looks on from the last key that was seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn c052_a_row_that_commits_late_is_found() {
+    let database = postgres::fresh_database();
+    let stores = [opened(&database.url).await, opened(&database.url).await].map(Arc::new);
+    for (name, store) in ["a", "b"].into_iter().zip(&stores) {
+        let node = NewNode { name: name.into(), version: "1".into(), address: "127.0.0.1:1".into() };
+        store.sign_in(node, at(0)).await.unwrap();
+    }
+    let other = Somebody::in_charge_of(&database).await;
+    other.says(&format!("BEGIN; {}", takes_the_id_of("late"))).await;
+    let accepting = tokio::spawn({
+        let store = Arc::clone(&stores[0]);
+        async move { accept(&store, "late").await }
+    });
+    until(|| database.sql(&backends(WAITS_FOR_A_LOCK)) == "1").await;
+    assert_eq!(accept(&stores[1], "early").await, taken("early", false));
+    let early = claim_one(&stores[1], at(1)).await;
+    assert_eq!(settle(&stores[1], &delivered(&early, at(1))).await, Ok(Settled::Applied));
+    other.says("ROLLBACK").await;
+    assert_eq!(accepting.await.unwrap(), taken("late", false));
+    let late = claim_one(&stores[1], at(2)).await;
+    assert_eq!(late.id, id("late"));
+    assert!(late.key < early.key, "it was begun first");
+    assert_eq!(stores[1].list(Filter::default(), 10).await.unwrap().items.len(), 2);
+}
+
 /// P11: nodes that take the same new ids for the same new receivers, each in an order of its own, wait for each other
 /// and not for ever.
 #[tokio::test(flavor = "multi_thread")]

@@ -54,7 +54,7 @@ fn ids_on(server: &Server, database: &str) -> BTreeSet<String> {
     server.sql(database, "SELECT id FROM angarium.notifications").lines().map(str::to_owned).collect()
 }
 
-/// P5a: without the standby nothing is acknowledged, new or sent again, however many try, and the server is not filled
+/// OB-02, P5a: without the standby nothing is acknowledged, new or sent again, however many try, and the server is not filled
 /// with sessions that wait; once it is back, everything is acknowledged, and stored once.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_acknowledged_that_the_standby_does_not_have() {
@@ -90,7 +90,7 @@ async fn nothing_is_acknowledged_that_the_standby_does_not_have() {
     assert_eq!(pair.primary.sql(&pair.database, "SELECT count(*) FROM angarium.ids"), "200");
 }
 
-/// P5a: somebody who ends the wait for the standby by hand makes no acknowledgement of it, and what is on the first
+/// OB-02, P5a: somebody who ends the wait for the standby by hand makes no acknowledgement of it, and what is on the first
 /// server alone is not acknowledged to a resend either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_is_cut_short_is_no_acknowledgement() {
@@ -119,7 +119,7 @@ async fn a_wait_that_is_cut_short_is_no_acknowledgement() {
     }
 }
 
-/// P5a: nor does it become one because somebody has silenced warnings, wherever that can be said.
+/// OB-02, P5a: nor does it become one because somebody has silenced warnings, wherever that can be said.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_is_cut_short_is_told_though_warnings_are_silenced() {
     let pair = Pair::start();
@@ -152,7 +152,7 @@ async fn cut_short(pair: &Pair, store: Arc<Store>, name: &'static str) {
     assert_eq!(accept(&store, name).await, taken(name, true));
 }
 
-/// P5a: a result that is on the first server alone does not count as written either.
+/// OB-02, P5a: a result that is on the first server alone does not count as written either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_counts_once_the_standby_has_it() {
     let pair = Pair::start();
@@ -174,7 +174,7 @@ async fn a_result_counts_once_the_standby_has_it() {
     assert_eq!(store.attempts(id("alarm"), 0, 10).await.unwrap().unwrap().len(), 1);
 }
 
-/// P5a: the standby takes over in the middle of the work. It has everything that was acknowledged, and the store goes on
+/// OB-02, P5a: the standby takes over in the middle of the work. It has everything that was acknowledged, and the store goes on
 /// there, given both in its URL.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_that_takes_over_has_all_that_was_acknowledged() {
@@ -232,7 +232,7 @@ async fn produce(store: Arc<Store>, producer: usize) -> Vec<String> {
     acknowledged
 }
 
-/// P5a: the first server can be reached no more, but what was said to it goes on to wait: commits on every connection that
+/// OB-02, P5a: the first server can be reached no more, but what was said to it goes on to wait: commits on every connection that
 /// deliveries have. The standby takes over, and nobody waits for what waits there.
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_that_hang_on_the_old_server_block_nobody_on_the_new_one() {
