@@ -3,7 +3,8 @@
 //! The path of a claimed notification can be read in [`delivery`]. [`dispatcher`] takes permits first and
 //! claims only what it has permits for; [`settler`] writes outcomes in batches and gives the permits back;
 //! [`leases`] renews what is held and says until when something may be begun under it; [`recovery`] takes back
-//! what a node held that let its lease end. Restart, another node's death and the ordinary day are the same path: claim what is due.
+//! what a node held that let its lease end. Restart, another node's death and the ordinary day are the same path: claim
+//! what is due.
 //!
 //! [`nodes`] is this process among the others that use the database: its heartbeat, the clock that all follow
 //! ([`clock`]), and the work that one does for all ([`leadership`]).

@@ -50,14 +50,14 @@ pub(crate) async fn run(
     let settler = Arc::new(Settler { store, leases, done, turns: Semaphore::new(APART) });
     // There cannot be more of them than there are permits.
     let mut held_up = JoinSet::new();
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut batch = Vec::new();
     loop {
         tokio::select! {
             received = finished.recv_many(&mut batch, BATCH) => {
                 if received == 0 {
                     break;
                 }
-                if let Err(rest) = settler.write(batch.drain(..).collect()).await {
+                if let Err(rest) = settler.write(std::mem::take(&mut batch)).await {
                     held_up.spawn(Arc::clone(&settler).write_apart(rest));
                 }
             }

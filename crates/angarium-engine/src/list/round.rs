@@ -273,7 +273,9 @@ impl Round {
     fn state(&self, claim: &Claim, targets: &[Target], now: Timestamp) -> Result<State, Refused> {
         let state = claim.state.clone();
         match roll_up(targets.iter().map(|target| (target.address.as_str(), &target.state))) {
-            RollUp::Waiting { due, error: Some(error) } if !self.retried.is_empty() => state.retry_at(due, error),
+            RollUp::Waiting { due, error: Some(error) } if !self.retried.is_empty() => {
+                state.retry_at(due, error)
+            }
             RollUp::Waiting { due, error } => state.wait_until(due, error),
             RollUp::Delivered(refused) => state.deliver(now, refused),
             RollUp::Parked(error) => state.park(now, error),

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use angarium_domain::outcome::FailureClass;
 use angarium_domain::state::Status;
+use angarium_domain::targets::TargetState;
 use angarium_domain::time::Clock;
 use angarium_engine::leadership::TENURE;
-use angarium_store::{Database, Options, PostgresUrl, Pulse, Quota};
+use angarium_store::{Pulse, Quota};
 use angarium_testbed::postgres::shared;
 use angarium_testbed::proxy::Proxy;
 
-use crate::home::{Home, On};
+use crate::home::On;
 use crate::outcomes::limited;
-use crate::support::{Setup, World, fail, hook, id, list, within};
+use crate::support::{Setup, World, fail, hook, id, list, pause, within};
 
 /// In real time so short that all that is done three times a lease is done soon; by the stories' clocks, which stand
 /// still, as long as they want it.
@@ -57,7 +58,7 @@ async fn two_nodes_share_the_work() {
     assert_eq!(one.adapter.sent().len() + other.adapter.sent().len(), 500);
 }
 
-/// P7: what a dead node held is taken over when its lease has ended, and not before.
+/// OB-24, P7: what a dead node held is taken over when its lease has ended, and not before.
 #[tokio::test]
 async fn a_dead_nodes_work_is_taken_over_when_its_lease_has_ended() {
     let (mut one, mut other) = two(short_lease()).await;
@@ -85,8 +86,8 @@ async fn a_dead_nodes_work_is_taken_over_when_its_lease_has_ended() {
     assert_eq!(told, [("node-a", Some(FailureClass::Interrupted)), ("node-b", None)]);
 }
 
-/// P3a, P3b: a node that was paused for longer than its lease sends nothing more under it. What it had sent before the
-/// pause is found to be delivered, and what it had not is sent by the node that took over.
+/// OB-24, P3a, P3b: a node that was paused for longer than its lease sends nothing more under it. What it had sent before
+/// the pause is found to be delivered, and what it had not is sent by the node that took over.
 #[tokio::test]
 async fn a_paused_node_sends_nothing_under_a_lost_lease() {
     let lists = vec![("ops", vec!["a", "b"])];
@@ -108,7 +109,7 @@ async fn a_paused_node_sends_nothing_under_a_lost_lease() {
     assert_eq!(one.adapter.sent(), ["a", "marker-afterwards"]);
 }
 
-/// P3b: a success that comes in after another node took over and failed counts, and nobody sends again.
+/// OB-24, P3b: a success that comes in after another node took over and failed counts, and nobody sends again.
 #[tokio::test]
 async fn a_late_success_on_another_node_counts() {
     let (one, mut other) = two(short_lease()).await;
@@ -131,14 +132,41 @@ async fn a_late_success_on_another_node_counts() {
     assert_eq!(told, [("node-a", lost), ("node-b", failed), ("node-a", None)]);
 }
 
+/// OB-12, P3b: a member of a list that took the message from a node that was paused has it, though the node that took
+/// over was refused by all: the notification is delivered.
+#[tokio::test]
+async fn a_late_success_with_a_member_counts() {
+    let lists = vec![("ops", vec!["a", "b"])];
+    let (one, mut other) = two(Setup { max_parallel_deliveries: 1, lists, ..short_lease() }).await;
+    other.dispatcher = None;
+    for world in [&one, &other] {
+        world.adapter.close("a");
+    }
+    for host in ["a", "b"] {
+        other.adapter.outcomes(host, [fail(FailureClass::PermanentRecipient)]);
+    }
+    one.accept("alarm", list("ops")).await;
+    one.adapter.begun(1).await;
+    other.clock.advance(LEASE);
+    other.start().await;
+    other.adapter.begun(1).await;
+    one.clock.advance(LEASE);
+    one.adapter.open("a");
+    one.until_it("alarm", |row| row.targets[0].state == TargetState::Accepted).await;
+
+    other.adapter.open("a");
+    let row = other.until("alarm", Status::Delivered).await;
+    let refused = row.last_error.unwrap().detail;
+    assert!(refused.contains("b.example") && !refused.contains("a.example"), "{refused}");
+    assert_eq!((one.adapter.sent(), other.adapter.sent()), (vec!["a".into()], vec!["a".into(), "b".into()]));
+}
+
 /// P1: a claim that was made although its answer was lost is given back at once, and costs no attempt.
 #[tokio::test]
 async fn a_claim_whose_answer_was_lost_is_given_back() {
     let one = World::asleep(On::Postgres, Setup::default()).await;
-    let Home::Postgres(fresh) = &*one.home else { panic!("it is on PostgreSQL") };
     let proxy = Proxy::start(shared().address());
-    let url = PostgresUrl::parse(&shared().url_by_way_of(proxy.address(), &fresh.name)).unwrap();
-    let mut other = one.neighbour_by("node-b", &Options::at(Database::Postgres(url))).await;
+    let mut other = one.neighbour_behind(&proxy).await;
     other.start().await;
     proxy.cut_after(b"COMMIT");
     one.accept("alarm", hook("a")).await;
@@ -159,6 +187,40 @@ async fn work_of_another_node_wakes_this_one() {
     other.accept("alarm", hook("a")).await;
     one.until("alarm", Status::Delivered).await;
     assert_eq!(one.adapter.sent(), ["a"]);
+}
+
+/// P9: when the connection that listens for hints is cut, the node listens again: what came in meanwhile is found, and hints
+/// come as before.
+#[tokio::test]
+async fn hints_come_again_after_their_connection_was_cut() {
+    let setup = Setup { dispatch_interval: Duration::from_secs(3600), ..Setup::default() };
+    let one = World::new(On::Postgres, setup).await;
+    let listening =
+        "SELECT min(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle'
+        AND query IN ('LISTEN angarium', '')";
+    let process = within(async {
+        loop {
+            match one.home.tamper(listening) {
+                nobody if nobody.is_empty() => pause().await,
+                process => return process,
+            }
+        }
+    })
+    .await;
+    assert_eq!(one.home.tamper(&format!("SELECT pg_terminate_backend({process}, 60000)")), "t");
+    // The hint that it gives for this shows it that the connection is gone.
+    one.accept("meanwhile", hook("a")).await;
+    one.until("meanwhile", Status::Delivered).await;
+
+    let other = one.neighbour("node-b").await;
+    let store = std::sync::Arc::clone(&other.store);
+    let giving = tokio::spawn(async move { store.exchange_hints(|| ()).await });
+    // More often than it looks without a hint: once when a connection is lost, and once when another listens.
+    for n in 0..5 {
+        other.accept(&n.to_string(), hook("a")).await;
+        one.until(&n.to_string(), Status::Delivered).await;
+    }
+    giving.abort();
 }
 
 /// P9: without hints, polling finds it.
@@ -275,6 +337,35 @@ async fn c051_waits_are_moved_once() {
     assert!(is_moved().await, "whoever leads next does not do it again");
 }
 
+/// C051, P4b: waits that could not be moved are not moved any more once another node leads, which may have moved them.
+#[tokio::test]
+async fn c051_waits_are_not_moved_when_another_leads_by_then() {
+    let (mut one, mut other) = two(Setup::default()).await;
+    one.adapter.outcomes("a", [limited()]);
+    other.adapter.outcomes("a", [limited()]);
+    one.hand_in("alarm", "a").await;
+    one.until("alarm", Status::Retrying).await;
+    let waits_until = one.store.waiting_lanes(one.clock.now()).await.unwrap()[0].waits_until;
+    let set_to = one.clock.now().minus(Duration::from_secs(7200));
+    for world in [&one, &other] {
+        world.clock.step_wall_clock(set_to);
+    }
+    one.home.break_table("lanes");
+    one.beat().await;
+    other.beat().await;
+    one.home.tamper("UPDATE jobs SET until = 0");
+    other.clock.advance(TENURE);
+    other.beat().await;
+    one.home.mend_table("lanes");
+    for _ in 0..2 {
+        one.beat().await;
+        other.beat().await;
+    }
+    assert_eq!([&one, &other].map(World::leads), [false, true]);
+    let waits = one.home.tamper("SELECT max(waits_until) FROM lanes");
+    assert_eq!(waits, waits_until.micros().to_string());
+}
+
 /// P5b: after a failover it is told which of the notifications acknowledged before are gone.
 #[tokio::test]
 async fn what_a_failover_lost_is_counted() {
@@ -305,10 +396,8 @@ async fn what_a_failover_lost_is_counted() {
 #[tokio::test]
 async fn a_heartbeat_follows_the_clock_of_the_database() {
     let one = World::asleep(On::Postgres, Setup::default()).await;
-    let Home::Postgres(fresh) = &*one.home else { panic!("it is on PostgreSQL") };
     let proxy = Proxy::start(shared().address());
-    let url = PostgresUrl::parse(&shared().url_by_way_of(proxy.address(), &fresh.name)).unwrap();
-    let mut world = one.neighbour_by("node-b", &Options::at(Database::Postgres(url))).await;
+    let mut world = one.neighbour_behind(&proxy).await;
     world.start().await;
     let mut node = world.node.take().unwrap();
     let clock_of_database = || {

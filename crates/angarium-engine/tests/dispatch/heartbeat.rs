@@ -6,7 +6,8 @@ use angarium_domain::state::Status;
 use angarium_domain::time::Clock;
 
 use crate::home::On;
-use crate::support::{Setup, World, id, pause};
+use crate::outcomes::limited;
+use crate::support::{Setup, World, id};
 
 /// A node is listed from its start until it leaves. Whoever left without a word is listed on, where others could live.
 pub(crate) async fn a_node_is_listed_until_it_leaves(on: On) {
@@ -77,14 +78,37 @@ pub(crate) async fn a_node_whose_clock_is_wrong_claims_nothing(on: On) {
     world.hand_in("waits", "b").await;
     world.adapter.open("a");
     world.until("in flight", Status::Delivered).await;
-    for _ in 0..20 {
-        world.wake.now();
-        pause().await;
-    }
+    world.looks_again().await;
+    let row = world.view("waits").await;
+    assert_eq!((row.status, row.in_flight), (Status::Pending, false));
     assert_eq!(world.adapter.sent(), ["a"]);
 
     world.clock.step_wall_clock(now.plus(Duration::from_secs(3)));
     world.beat().await;
     assert_eq!(vitals.trouble(), None);
     world.until("waits", Status::Delivered).await;
+}
+
+/// C051: waits that could not be moved when the clock was set back are moved as soon as they can be, and once.
+pub(crate) async fn c051_waits_are_moved_as_soon_as_they_can_be(on: On) {
+    let mut world = World::new(on, Setup::default()).await;
+    world.adapter.outcomes("a", [limited()]);
+    world.hand_in("alarm", "a").await;
+    world.until("alarm", Status::Retrying).await;
+    let set_to = world.clock.now().minus(Duration::from_secs(7200));
+    world.clock.step_wall_clock(set_to);
+    let is_moved = async |world: &World| {
+        let lanes = world.store.waiting_lanes(set_to).await.unwrap();
+        lanes[0].waits_until == set_to.plus(Duration::from_secs(30))
+    };
+    world.home.break_table("lanes");
+    for _ in 0..2 {
+        world.beat().await;
+        assert!(!is_moved(&world).await);
+    }
+    world.home.mend_table("lanes");
+    for _ in 0..2 {
+        world.beat().await;
+        assert!(world.leads() && is_moved(&world).await);
+    }
 }

@@ -8,6 +8,7 @@ mod bounds;
 mod cluster;
 mod crashes;
 mod heartbeat;
+mod held_up;
 mod home;
 mod lists;
 mod outcomes;
@@ -88,4 +89,5 @@ on_both_databases! {
     heartbeat::a_node_that_was_struck_off_signs_in_again,
     heartbeat::missing_audit_entries_are_made_up_for,
     heartbeat::a_node_whose_clock_is_wrong_claims_nothing,
+    heartbeat::c051_waits_are_moved_as_soon_as_they_can_be,
 }

@@ -25,6 +25,8 @@ use angarium_engine::nodes::Node;
 use angarium_engine::registry::Registry;
 use angarium_engine::wake::Wake;
 use angarium_store::*;
+use angarium_testbed::postgres::shared;
+use angarium_testbed::proxy::Proxy;
 use tokio::sync::{Semaphore, watch};
 
 use crate::home::{Home, On};
@@ -57,7 +59,7 @@ pub(crate) struct Scripted {
     gates: Mutex<HashMap<String, Arc<Semaphore>>>,
     sent: watch::Sender<Vec<String>>,
     exchanges: Mutex<Vec<Vec<String>>>,
-    in_flight: AtomicUsize,
+    in_flight: watch::Sender<usize>,
     pub(crate) most_in_flight: AtomicUsize,
 }
 
@@ -75,7 +77,7 @@ impl Scripted {
             gates: Mutex::default(),
             sent: watch::channel(Vec::new()).0,
             exchanges: Mutex::default(),
-            in_flight: AtomicUsize::new(0),
+            in_flight: watch::Sender::new(0),
             most_in_flight: AtomicUsize::new(0),
         })
     }
@@ -123,6 +125,12 @@ impl Scripted {
         within(sent.wait_for(|sent| sent.len() >= count)).await.unwrap();
     }
 
+    /// Returns once nothing is being sent.
+    pub(crate) async fn idle(&self) {
+        let mut in_flight = self.in_flight.subscribe();
+        within(in_flight.wait_for(|in_flight| *in_flight == 0)).await.unwrap();
+    }
+
     fn next(&self, address: &Address) -> Option<Act> {
         self.script.lock().unwrap().get_mut(address.as_str())?.pop_front()
     }
@@ -150,8 +158,10 @@ impl Adapter for Scripted {
 
     fn send<'a>(&'a self, delivery: &'a Delivery) -> Sending<'a> {
         Box::pin(async move {
-            let in_flight = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
-            self.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
+            self.in_flight.send_modify(|in_flight| {
+                *in_flight += 1;
+                self.most_in_flight.fetch_max(*in_flight, Ordering::SeqCst);
+            });
             let names: Vec<String> = delivery.addresses.iter().map(name).collect();
             self.exchanges.lock().unwrap().push(names.clone());
             self.sent.send_modify(|sent| sent.extend(names));
@@ -162,7 +172,7 @@ impl Adapter for Scripted {
                 }
             }
             tokio::task::yield_now().await;
-            self.in_flight.fetch_sub(1, Ordering::SeqCst);
+            self.in_flight.send_modify(|in_flight| *in_flight -= 1);
             let act = |address| match self.next(address) {
                 Some(Act::Report(outcome)) => outcome,
                 Some(Act::Panic | Act::PanicEarly) => panic!("as the script says"),
@@ -182,6 +192,23 @@ fn name(address: &Address) -> String {
 pub(crate) fn url(name: &str) -> String {
     let (host, path) = name.split_once('/').unwrap_or((name, ""));
     format!("https://{host}.example/{path}")
+}
+
+/// A clock that counts how often it is read.
+struct ReadClock {
+    clock: Arc<FollowingClock>,
+    readings: watch::Sender<usize>,
+}
+
+impl Clock for ReadClock {
+    fn now(&self) -> Timestamp {
+        self.readings.send_modify(|readings| *readings += 1);
+        self.clock.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
+    }
 }
 
 /// How a world is set up.
@@ -225,6 +252,8 @@ pub(crate) struct World {
     pub(crate) wake: Wake,
     pub(crate) node: Option<Node>,
     pub(crate) followed: Arc<FollowingClock>,
+    /// How often the clock was read by the dispatcher and its deliveries.
+    readings: watch::Sender<usize>,
     pub(crate) dispatcher: Option<Dispatcher>,
     pub(crate) setup: Setup,
     name: &'static str,
@@ -257,6 +286,13 @@ impl World {
         World::at_home(Arc::clone(&self.home), options, setup, name, self.clock.now()).await
     }
 
+    /// A neighbour on PostgreSQL whose way to the database leads through this proxy.
+    pub(crate) async fn neighbour_behind(&self, proxy: &Proxy) -> Self {
+        let Home::Postgres(fresh) = &*self.home else { panic!("it is on PostgreSQL") };
+        let url = PostgresUrl::parse(&shared().url_by_way_of(proxy.address(), &fresh.name)).unwrap();
+        self.neighbour_by("node-b", &Options::at(Database::Postgres(url))).await
+    }
+
     async fn at_home(
         home: Arc<Home>,
         options: &Options,
@@ -273,6 +309,7 @@ impl World {
             adapter: Arc::clone(setup.adapters.last().unwrap()),
             wake: Wake::default(),
             node: None,
+            readings: watch::Sender::new(0),
             dispatcher: None,
             setup,
             name,
@@ -310,7 +347,7 @@ impl World {
             store: Arc::clone(&self.store),
             catalog: Arc::new(catalog),
             adapters,
-            clock: Arc::clone(&self.followed) as Arc<dyn Clock>,
+            clock: Arc::new(ReadClock { clock: Arc::clone(&self.followed), readings: self.readings.clone() }),
             vitals: node.vitals(),
             chance: Arc::new(SeededChance::new(1)),
             wake: self.wake.clone(),
@@ -444,6 +481,14 @@ impl World {
     pub(crate) fn advance(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
         self.wake.now();
+    }
+
+    /// Returns once the dispatcher has looked again, by itself and more than once. Nothing may be under way, so that nobody
+    /// else reads its clock, which each look begins with.
+    pub(crate) async fn looks_again(&self) {
+        let mut readings = self.readings.subscribe();
+        let before = *readings.borrow();
+        within(readings.wait_for(|now| *now >= before + 5)).await.unwrap();
     }
 
     /// Returns once the dispatcher has looked at everything that is due now: a marker handed in last has been

@@ -81,7 +81,7 @@ async fn a_server_that_cannot_be_reached_has_stored_nothing() {
 
 type Fate = fn(&Claim) -> Settlement;
 
-/// OB-02, P1: an outcome whose commit was not answered is written again, and counts once.
+/// P1: an outcome whose commit was not answered is written again, and counts once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_that_is_written_again_is_one_attempt() {
     let behind = Behind::proxy();
@@ -109,7 +109,7 @@ async fn a_settlement_that_is_written_again_is_one_attempt() {
     }
 }
 
-/// OB-02, P1: a node learns what it was given by a claim that was not answered, and nobody else gets it meanwhile.
+/// P1: a node learns what it was given by a claim that was not answered, and nobody else gets it meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_without_an_answer_is_found_and_given_back() {
     let behind = Behind::proxy();

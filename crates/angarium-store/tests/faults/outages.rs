@@ -38,7 +38,7 @@ async fn assert_up(store: &Store, name: &str) {
 /// P13: a server that is stopped under load, however abruptly, has kept what was acknowledged, and the store goes on by
 /// itself when it is back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_comes_back_is_used_again() {
+async fn c065_a_server_that_comes_back_is_used_again() {
     let server = Server::start();
     let store = Arc::new(opened(&server.create_database()).await);
     for (round, stop) in [Server::stop_fast, Server::stop_immediately].into_iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The server's life: start, serve, stop.
 //!
 //! A start opens the database (a SQLite file is taken for this process by that), signs in among the nodes that use it,
-//! lets suspended channels try again, takes back what dead processes held, starts to dispatch, and only then serves
+//! lets suspended channels try again, takes back what nobody holds any more, starts to dispatch, and only then serves
 //! connections; `listening on …` is printed and `/readyz` answers 200 from then on. The first signal stops softly:
 //! nothing new is claimed, what is in flight is finished and written, the node signs out, the status is 0. A second
 //! signal, or a grace that ends, stops hard, which is safe at any point. A part that ends by itself ends the process,
