@@ -46,6 +46,8 @@ pub(super) struct Connection {
     driver: AbortHandle,
     /// Moves on at every failover: what was learned on another timeline may not be so here.
     pub(super) timeline: i64,
+    /// The place of its host among those of the URL.
+    pub(super) host: usize,
     /// The server's process for this connection.
     pub(super) process: i32,
     /// The server's own default for `synchronous_commit`, if that is weaker than what was set.
@@ -71,7 +73,8 @@ impl Connection {
             let late = || StoreError::Unavailable(format!("{} does not answer", host_of(server)));
             let patience = server.get_connect_timeout().copied().unwrap_or(PATIENCE).max(PATIENCE);
             match tokio::time::timeout(patience, opening).await.unwrap_or_else(|_| Err(late())) {
-                Ok(connection) => {
+                Ok(mut connection) => {
+                    connection.host = turn;
                     url.preferred.store(turn, Ordering::Relaxed);
                     return Ok(connection);
                 }
@@ -104,6 +107,7 @@ impl Connection {
             warned,
             driver,
             timeline: 0,
+            host: 0,
             process: 0,
             weak_default: None,
         };

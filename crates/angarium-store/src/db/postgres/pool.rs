@@ -129,9 +129,14 @@ impl Lent {
         }
     }
 
-    /// One that was idle turned out to be silent: the others are not used again.
-    pub(super) fn distrust_idle(&self) {
-        self.pool.lock().clear();
+    /// What is to be done if it does not answer in time: what is idle may be as silent, and of several hosts another is
+    /// tried first.
+    pub(super) fn distrust(&self) -> impl Fn() + Send + Sync + use<> {
+        let (pool, host) = (Arc::clone(&self.pool), self.host);
+        move || {
+            pool.lock().clear();
+            pool.url.turn_away_from(host);
+        }
     }
 
     /// Returns once it is not to be used any more.

@@ -124,6 +124,7 @@ async fn work<O: Op>(lent: &mut Lent, op: &O, view: View) -> Result<(O::Output, 
 }
 
 async fn commit(lent: Lent, unsaid: String, deadline: Instant) -> Result<(), Ended> {
+    let distrust = lent.distrust();
     let mut committing = tokio::spawn(async move {
         let committed = tokio::select! {
             committed = lent.commit(&unsaid) => committed,
@@ -141,7 +142,10 @@ async fn commit(lent: Lent, unsaid: String, deadline: Instant) -> Result<(), End
         Ok(Ok(Err(error))) => Err(Ended::ForGood(error)),
         // The task goes on by itself and holds its connection until the server has said something or does nothing for it
         // any more, or another server took over.
-        Ok(Err(_)) | Err(_) => Err(Ended::ForGood(StoreError::OutcomeUnknown)),
+        Ok(Err(_)) | Err(_) => {
+            distrust();
+            Err(Ended::ForGood(StoreError::OutcomeUnknown))
+        }
     }
 }
 
@@ -156,7 +160,7 @@ async fn give_up(lent: Lent, error: StoreError, view: View, deadline: Instant) -
     if undone {
         lent.keep();
     } else if error == StoreError::QueryTimeout {
-        lent.distrust_idle();
+        lent.distrust()();
     }
     match error {
         StoreError::Contended(_) => Ended::MayBeginAgain(error),

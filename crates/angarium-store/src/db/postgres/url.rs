@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio_postgres::Config;
@@ -98,6 +98,13 @@ impl PostgresUrl {
             return Err("sslrootcert has no use without sslmode=verify-full".into());
         }
         Ok(PostgresUrl { servers: one_by_one(&config, tls.is_some())?, preferred: Arc::default(), tls })
+    }
+
+    /// The host at this place did not answer: the next one is tried first, unless another was found already.
+    pub(super) fn turn_away_from(&self, host: usize) {
+        let next = (host + 1) % self.servers.len().max(1);
+        let _another_was_found =
+            self.preferred.compare_exchange(host, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Whether the text is meant for PostgreSQL.
