@@ -1,5 +1,5 @@
 //! Connections that are kept and lent out. Ours and not a library's, because how a connection is given back decides
-//! what is true: one whose commit is still open must not be dropped (see [`super::run`]), and after a failover all of
+//! what is true: one whose commit is still open must not be dropped (see [`mod@super::run`]), and after a failover all of
 //! them must go.
 
 use std::sync::{Arc, Mutex, PoisonError};
