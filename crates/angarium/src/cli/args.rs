@@ -92,10 +92,10 @@ pub enum ClientCommand {
     /// Look at channels, test them, and let them send again
     #[command(subcommand, alias = "channels")]
     Channel(ChannelCommand),
-    /// Look at the servers that work on the database together
+    /// Look at the nodes that work on the database together
     #[command(subcommand, alias = "nodes")]
     Node(NodeCommand),
-    /// Look at the database itself and prepare it, without a server
+    /// Look at the database itself and prepare it, without a running node
     #[command(subcommand)]
     Db(DbCommand),
     /// Hand in a mail server's report about a mail that came back
@@ -323,10 +323,10 @@ Examples:
   angarium channel test mail mailto:me@example.com
   angarium channel test hooks https://example.com/alarms";
 
-/// What can be done with the servers themselves.
+/// What can be done with the nodes themselves.
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
-    /// List the servers on this database, when each was last seen, and which one leads
+    /// List the nodes on this database, when each was last seen, and which one leads
     List,
 }
 
@@ -336,7 +336,7 @@ pub enum DbCommand {
     /// Show where the database is, its schema, and the settings that durability rests on
     #[command(after_help = STATUS_HELP)]
     Status,
-    /// Bring the schema up to date, as a start of the server does
+    /// Bring the schema up to date, as the start of a node does
     Migrate,
 }
 

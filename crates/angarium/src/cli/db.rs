@@ -1,4 +1,4 @@
-//! `db status` and `db migrate`: the database itself, from its configuration, whether a server runs or not.
+//! `db status` and `db migrate`: the database itself, from its configuration, whether a node runs or not.
 //!
 //! `status` opens nothing for writing. Its exit code says whether the schema is this program's, so that a deployment can
 //! wait for that or migrate first; a start of `serve` migrates by itself.
@@ -62,9 +62,9 @@ fn wait<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, Fail
 /// How a schema stands to the one that this program works with, as a word for programs and a sentence for people.
 fn standing(status: &DatabaseStatus) -> (&'static str, &'static str) {
     match status.schema {
-        None => ("empty", "nothing is stored yet; db migrate, or a start of the server, prepares it"),
+        None => ("empty", "nothing is stored yet; db migrate, or the start of a node, prepares it"),
         Some(found) if found < status.known => {
-            ("older", "db migrate, or a start of the server, brings it up to date")
+            ("older", "db migrate, or the start of a node, brings it up to date")
         }
         Some(found) if found > status.known => ("newer", "only a newer program can use it"),
         Some(_) => ("current", "up to date"),

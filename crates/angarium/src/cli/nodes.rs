@@ -1,4 +1,4 @@
-//! `node list`: the servers that work on one database together.
+//! `node list`: the nodes that work on one database together.
 
 use serde_json::Value;
 

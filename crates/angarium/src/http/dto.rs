@@ -479,7 +479,7 @@ pub struct Node {
 /// How the server is.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HealthAnswer {
-    /// `alive` or `ready`.
+    /// `alive` or `ready`; after a failover that lost something, `ready` and how much.
     pub status: String,
 }
 
