@@ -96,10 +96,20 @@ impl Round {
     async fn history(&self, name: &str, node: &Installation) -> Vec<Value> {
         let id = id_of(name);
         let row = node.until(&id, "delivered").await;
-        let attempts = node.get(&format!("/v1/notifications/{id}/attempts")).await;
-        let attempts = attempts["items"].as_array().unwrap().clone();
-        let trail = node.get(&format!("/v1/notifications/{id}/audit")).await;
-        let trail = trail["items"].as_array().unwrap();
+        let told = async |of: &str| {
+            let answer = node.get(&format!("/v1/notifications/{id}/{of}")).await;
+            answer["items"].as_array().unwrap().clone()
+        };
+        // An outcome that comes in late may fall between two questions.
+        let mut attempts = told("attempts").await;
+        let trail = loop {
+            let trail = told("audit").await;
+            let again = told("attempts").await;
+            if again == attempts {
+                break trail;
+            }
+            attempts = again;
+        };
         let said = format!("{row}\n{attempts:?}\n{trail:?}");
         let numbers: Vec<u64> = attempts.iter().map(|one| one["number"].as_u64().unwrap()).collect();
         assert!(numbers.iter().copied().eq(1..=attempts.len() as u64), "{said}");
