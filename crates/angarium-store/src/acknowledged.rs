@@ -30,11 +30,9 @@ impl Store {
         }
     }
 
-    /// Another server took over, or the one there was went back in time. Connections made before are not used any
-    /// more, nor is what was remembered. Returns which of the notifications acknowledged last are not there.
+    /// Another server took over, or the one there was went back in time. What was remembered is not used any
+    /// more. Returns which of the notifications acknowledged last are not there.
     pub async fn after_a_failover(&self) -> Result<Vec<NotificationId>> {
-        let Some(db) = self.db.shared() else { return Ok(Vec::new()) };
-        db.renew_connections();
         self.remembered().clear();
         let mut lost = Vec::new();
         for ids in self.acknowledged.in_steps() {

@@ -73,8 +73,17 @@ impl Connection {
             let late = || StoreError::Unavailable(format!("{} does not answer", host_of(server)));
             let patience = server.get_connect_timeout().copied().unwrap_or(PATIENCE).max(PATIENCE);
             match tokio::time::timeout(patience, opening).await.unwrap_or_else(|_| Err(late())) {
+                Ok(connection) if connection.timeline < *url.timeline.borrow() => {
+                    let behind = format!("another server has taken over from {}", host_of(server));
+                    refused.get_or_insert(StoreError::Unavailable(behind));
+                }
                 Ok(mut connection) => {
                     connection.host = turn;
+                    url.timeline.send_if_modified(|newest| {
+                        let is_newer = connection.timeline > *newest;
+                        *newest = connection.timeline.max(*newest);
+                        is_newer
+                    });
                     url.preferred.store(turn, Ordering::Relaxed);
                     return Ok(connection);
                 }

@@ -55,10 +55,12 @@ async fn listen(url: &PostgresUrl, from: &str, given: &Notify, on_hint: &OnHint)
     connection.say(&format!("LISTEN {CHANNEL}")).await?;
     on_hint("");
     let mut worked = false;
+    let mut newest = url.timeline.subscribe();
     loop {
         let word = tokio::select! {
             () = given.notified() => format!("NOTIFY {CHANNEL}, '{from}'"),
             () = tokio::time::sleep(ALIVE) => String::new(),
+            _ = newest.wait_for(|newest| *newest != connection.timeline) => return Ok(()),
         };
         let said = tokio::time::timeout(LIMIT, connection.say(&word)).await;
         match said {

@@ -166,11 +166,6 @@ impl Postgres {
         Ok(pulse)
     }
 
-    /// Uses no connection again that was made before now.
-    pub(crate) fn renew_connections(&self) {
-        [&self.ingest, &self.dispatch, &self.console].into_iter().for_each(|pool| pool.renew());
-    }
-
     /// There may be work for others.
     pub(crate) fn hint(&self) {
         if let Some(hints) = &self.hints {

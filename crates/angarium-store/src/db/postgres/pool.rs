@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::Connection;
@@ -25,21 +25,17 @@ pub(super) struct Pool {
     /// The longest that a whole unit of work may take, the wait for a connection included.
     pub(super) limit: Duration,
     permits: Arc<Semaphore>,
-    /// Each with the age at which it was made.
-    idle: Mutex<Vec<(u64, Connection)>>,
+    idle: Mutex<Vec<Connection>>,
     /// One question about a commit that hangs at a time.
     asking: tokio::sync::Mutex<()>,
     /// What connections had prepared: a new one prepares it at once instead of one after the other.
     popular: Mutex<Vec<String>>,
-    /// Moves on when every connection made before is not to be used any more.
-    age: watch::Sender<u64>,
 }
 
 /// A connection that was lent out. When this is dropped it goes back if it was [`Lent::keep`]t, and else ends.
 pub(super) struct Lent {
     connection: Option<Connection>,
     pool: Arc<Pool>,
-    age: u64,
     kept: bool,
     _permit: OwnedSemaphorePermit,
 }
@@ -59,7 +55,6 @@ impl Pool {
             idle: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             popular: Mutex::default(),
-            age: watch::Sender::new(0),
         })
     }
 
@@ -67,15 +62,14 @@ impl Pool {
     pub(super) async fn lend(self: &Arc<Self>, deadline: Instant) -> Result<Lent> {
         let permit = timeout_at(deadline, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| StoreError::Overloaded)?.map_err(|_| super::closed())?;
-        let age = *self.age.borrow();
-        let connection = match self.take_idle(age) {
+        let connection = match self.take_idle() {
             Some(connection) => connection,
             None => {
                 let late = || StoreError::Unavailable("connecting took too long".into());
                 timeout_at(deadline, self.open()).await.map_err(|_| late())??
             }
         };
-        Ok(Lent { connection: Some(connection), pool: Arc::clone(self), age, kept: false, _permit: permit })
+        Ok(Lent { connection: Some(connection), pool: Arc::clone(self), kept: false, _permit: permit })
     }
 
     /// Whether the server is at work for this process of its, as another connection sees it. Yes if that cannot be asked.
@@ -96,23 +90,22 @@ impl Pool {
         Ok(connection)
     }
 
-    fn take_idle(&self, age: u64) -> Option<Connection> {
+    fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.lock();
-        while let Some((made_at, connection)) = idle.pop() {
-            if made_at == age && !connection.is_closed() {
+        while let Some(connection) = idle.pop() {
+            if self.is_current(&connection) && !connection.is_closed() {
                 return Some(connection);
             }
         }
         None
     }
 
-    /// Uses no connection again that was made before now.
-    pub(super) fn renew(&self) {
-        self.age.send_modify(|age| *age += 1);
-        self.lock().clear();
+    /// Whether no other server has taken over since it was made.
+    fn is_current(&self, connection: &Connection) -> bool {
+        connection.timeline == *self.url.timeline.borrow()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Connection)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,16 +132,16 @@ impl Lent {
         }
     }
 
-    /// Returns once it is not to be used any more.
+    /// Returns once another server has taken over.
     pub(super) fn outdated(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (mut pool, age) = (self.pool.age.subscribe(), self.age);
+        let (mut newest, timeline) = (self.pool.url.timeline.subscribe(), self.timeline);
         async move {
-            let _the_pool_is_gone = pool.wait_for(|now| *now != age).await;
+            let _the_pool_is_gone = newest.wait_for(|newest| *newest != timeline).await;
         }
     }
 
     pub(super) fn is_outdated(&self) -> bool {
-        self.age != *self.pool.age.borrow()
+        !self.pool.is_current(self)
     }
 
     /// Nothing is open on it: it may be lent out again.
@@ -174,12 +167,12 @@ impl std::ops::DerefMut for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
-        if self.kept && !connection.is_closed() && !self.is_outdated() {
+        if self.kept && !connection.is_closed() && self.pool.is_current(&connection) {
             let mut popular = self.pool.popular.lock().unwrap_or_else(PoisonError::into_inner);
             if popular.len() < connection.prepared_texts().len().min(POPULAR) {
                 *popular = connection.prepared_texts().take(POPULAR).cloned().collect();
             }
-            self.pool.lock().push((self.age, connection));
+            self.pool.lock().push(connection);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
@@ -19,6 +20,9 @@ pub struct PostgresUrl {
     pub(super) servers: Vec<Config>,
     /// The one that took writes last.
     pub(super) preferred: Arc<AtomicUsize>,
+    /// The newest timeline that was seen; 0 before the first connection. Whatever is on an older one is not used: of two
+    /// servers that both take writes, one has been left behind.
+    pub(super) timeline: Arc<watch::Sender<i64>>,
     /// None: the connection is not encrypted.
     pub(super) tls: Option<Tls>,
 }
@@ -97,7 +101,12 @@ impl PostgresUrl {
         if tls.is_none() && root_certificate.is_some() {
             return Err("sslrootcert has no use without sslmode=verify-full".into());
         }
-        Ok(PostgresUrl { servers: one_by_one(&config, tls.is_some())?, preferred: Arc::default(), tls })
+        Ok(PostgresUrl {
+            servers: one_by_one(&config, tls.is_some())?,
+            preferred: Arc::default(),
+            timeline: Arc::new(watch::Sender::new(0)),
+            tls,
+        })
     }
 
     /// The host at this place did not answer: the next one is tried first, unless another was found already.
