@@ -10,6 +10,7 @@ use crate::address::Address;
 use crate::channel::ChannelKind;
 use crate::id::NotificationId;
 use crate::outcome::Outcome;
+use crate::presentation::Presentation;
 use crate::text::ChannelName;
 use crate::time::Timestamp;
 use crate::transcript::Transcript;
@@ -27,8 +28,26 @@ pub struct Message {
     pub data: Option<String>,
     /// The list it was addressed to.
     pub list: Option<String>,
+    /// How it is shown, and the event that it is about, if it is about one.
+    pub presentation: Option<Presentation>,
     /// When it happened: the producer's time where it told one, else when it was accepted.
     pub at: Timestamp,
+}
+
+impl Message {
+    /// What says how the message is to be delivered, as JSON: the producer's data of a notification that was handed in; of
+    /// one that tells of an event, what its subscription says, since that event's data is nothing but data.
+    pub fn options(&self) -> Option<&str> {
+        match &self.presentation {
+            Some(presentation) => presentation.options.as_deref(),
+            None => self.data.as_deref(),
+        }
+    }
+
+    /// The text as HTML, where the event's template has one.
+    pub fn html(&self) -> Option<&str> {
+        self.presentation.as_ref()?.html.as_deref()
+    }
 }
 
 /// One call of an adapter: a message, and the addresses it goes to in one exchange.

@@ -107,6 +107,11 @@ impl Address {
         Address::parse(kind, &text).unwrap_or_else(|_| Address { receiver: "unknown".to_owned(), text })
     }
 
+    /// An address as it was stored together with its [`Address::receiver`]; it was parsed when it came in.
+    pub fn from_parts(text: String, receiver: String) -> Self {
+        Address { text, receiver }
+    }
+
     /// The address as it is sent to, in normal form.
     pub fn as_str(&self) -> &str {
         &self.text

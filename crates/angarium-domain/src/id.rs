@@ -10,30 +10,80 @@ use uuid::Uuid;
 use crate::chance::Chance;
 use crate::time::Clock;
 
-/// The UUID under which a producer knows its notification. Shown in lower case with hyphens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NotificationId(Uuid);
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Uuid);
 
-impl NotificationId {
-    /// A new time-ordered id (UUID version 7, RFC 9562).
-    pub fn generate(clock: &dyn Clock, chance: &dyn Chance) -> Self {
-        let mut random = [0; 10];
-        chance.fill(&mut random);
-        let millis = u64::try_from(clock.now().micros() / 1000).unwrap_or(0);
-        NotificationId(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
-    }
+        impl $name {
+            /// A new time-ordered id (UUID version 7, RFC 9562).
+            pub fn generate(clock: &dyn Clock, chance: &dyn Chance) -> Self {
+                let mut random = [0; 10];
+                chance.fill(&mut random);
+                let millis = u64::try_from(clock.now().micros() / 1000).unwrap_or(0);
+                $name(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+            }
 
-    /// The id that stands for an idempotency key: the same for the same `scope` and `key`, and for no other
-    /// (UUID version 8 over SHA-256). `scope` names the API key and the endpoint.
-    pub fn derived(scope: &[&str], key: &str) -> Self {
-        NotificationId(uuid_from(scope.iter().copied().chain([key])))
-    }
+            /// The id that stands for a key, such as an idempotency key: the same for the same `scope` and `key`, and
+            /// for no other (UUID version 8 over SHA-256). `scope` says whose key it is, and for what.
+            pub fn derived(scope: &[&str], key: &str) -> Self {
+                $name(uuid_from(scope.iter().copied().chain([key])))
+            }
 
-    /// The id as a plain UUID.
-    pub fn uuid(self) -> Uuid {
-        self.0
-    }
+            /// The id as a plain UUID.
+            pub fn uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(uuid: Uuid) -> Self {
+                $name(uuid)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.hyphenated().fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotAUuid;
+
+            /// Takes the 36-character form alone, in either case.
+            fn from_str(text: &str) -> Result<Self, NotAUuid> {
+                if text.len() != 36 {
+                    return Err(NotAUuid);
+                }
+                Uuid::try_parse(text).map($name).map_err(|_| NotAUuid)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
 }
+
+id!(
+    /// The UUID under which a producer knows its notification. Shown in lower case with hyphens.
+    NotificationId
+);
+id!(
+    /// Our own id of an event. Shown in lower case with hyphens.
+    EventId
+);
 
 /// A UUID (version 8) that depends on all of `parts`, on nothing else, and on where one part ends.
 pub fn uuid_from<'a>(parts: impl IntoIterator<Item = &'a str>) -> Uuid {
@@ -49,47 +99,10 @@ pub fn uuid_from<'a>(parts: impl IntoIterator<Item = &'a str>) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-impl From<Uuid> for NotificationId {
-    fn from(uuid: Uuid) -> Self {
-        NotificationId(uuid)
-    }
-}
-
-impl fmt::Display for NotificationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.hyphenated().fmt(f)
-    }
-}
-
 /// The text is not a UUID with hyphens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a UUID such as 01976e5c-8a5e-7c3a-9a0b-2f5d1c3b4a59")]
 pub struct NotAUuid;
-
-impl FromStr for NotificationId {
-    type Err = NotAUuid;
-
-    /// Takes the 36-character form alone, in either case.
-    fn from_str(text: &str) -> Result<Self, NotAUuid> {
-        if text.len() != 36 {
-            return Err(NotAUuid);
-        }
-        Uuid::try_parse(text).map(NotificationId).map_err(|_| NotAUuid)
-    }
-}
-
-impl Serialize for NotificationId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for NotificationId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
 
 #[cfg(test)]
 mod tests {

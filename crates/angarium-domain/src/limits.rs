@@ -33,6 +33,9 @@ impl Default for Limits {
 /// Characters of a name: a list, a channel, a site, an API key.
 pub const NAME_CHARS: usize = 200;
 
+/// Characters of a producer's own name for an event, its source or its subject.
+pub const LINE_CHARS: usize = 1024;
+
 /// Bytes of an address.
 pub const ADDRESS_BYTES: usize = 2048;
 

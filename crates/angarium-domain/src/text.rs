@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::limits::{Limits, NAME_CHARS};
+use crate::limits::{LINE_CHARS, Limits, NAME_CHARS};
 
 /// Why a text was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +29,9 @@ pub enum TextError {
     /// A character outside the set that names of this sort are made of.
     #[error("may contain letters, digits, dot, hyphen and underscore only")]
     NotASlug,
+    /// White space inside a word.
+    #[error("must not contain white space")]
+    NotAWord,
     /// White space at the ends of a name, where it would be overlooked.
     #[error("begins or ends with white space")]
     Untrimmed,
@@ -61,6 +64,27 @@ fn check_slug(text: &str) -> Result<(), TextError> {
     check_name(text)?;
     let slug = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
     if slug { Ok(()) } else { Err(TextError::NotASlug) }
+}
+
+/// A word without white space: a type of event, a locale.
+fn check_word(text: &str) -> Result<(), TextError> {
+    check_name(text)?;
+    if text.chars().any(char::is_whitespace) { Err(TextError::NotAWord) } else { Ok(()) }
+}
+
+/// One line that a producer chose to tell its things apart.
+fn check_line(text: &str) -> Result<(), TextError> {
+    if text.is_empty() {
+        return Err(TextError::Empty);
+    }
+    let length = text.chars().count();
+    if length > LINE_CHARS {
+        return Err(TextError::TooLong { length, limit: LINE_CHARS, unit: "characters" });
+    }
+    match text.chars().find(|c| c.is_control()) {
+        Some(c) => Err(TextError::Control(c.into())),
+        None => Ok(()),
+    }
 }
 
 macro_rules! name {
@@ -105,6 +129,39 @@ name!(
 name!(
     /// One part of a notification's provenance: site, instance, script or node, kept word for word.
     SourceName, check_name
+);
+
+name!(
+    /// The id of a feed: letters, digits, dot, hyphen and underscore.
+    FeedId, check_slug
+);
+name!(
+    /// What sort of thing happened: one word, such as `NewOutage` or `com.example.order.approved`.
+    EventType, check_word
+);
+name!(
+    /// The name of a field of an event: letters, digits, dot, hyphen and underscore.
+    FieldName, check_slug
+);
+name!(
+    /// What an event is about: the producer's key of the thing that it happened to.
+    SourceKey, check_line
+);
+name!(
+    /// Who says that something happened; together with the producer's id it names an event.
+    EventSource, check_line
+);
+name!(
+    /// The producer's own id of an event.
+    ExternalId, check_line
+);
+name!(
+    /// A language tag, such as `nl-NL` (RFC 5646); its form alone is judged.
+    Locale, check_slug
+);
+name!(
+    /// The public id of a subscription.
+    SubscriptionId, check_slug
 );
 
 /// A subject: one line, possibly empty.

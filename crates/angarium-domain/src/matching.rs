@@ -1,0 +1,199 @@
+//! Finding the subscriptions that an event matches (FP-04, FP-20).
+//!
+//! A [`Matcher`] is one filter, compiled; it can say why. An [`Index`] is many, found by what an event says: what an event
+//! costs follows what it matches, not how many subscriptions there are. The matcher is the definition, and the index must
+//! agree with it; a test holds them against each other.
+
+mod index;
+mod reading;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use crate::event::Event;
+use crate::feed::{Feed, FieldMatch};
+use crate::filter::{ANY_FIELD, Condition, Filter, MatchMode};
+use crate::fold::fold;
+use crate::text::{EventType, FieldName};
+
+pub use index::Index;
+use reading::Reading;
+use words::Words;
+
+/// A filter, ready to be held against events of one feed.
+#[derive(Clone, Debug)]
+pub struct Matcher {
+    types: Vec<EventType>,
+    mode: MatchMode,
+    clauses: Vec<Clause>,
+    conditions: Vec<Condition>,
+}
+
+/// One of the conditions that a filter's mode joins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Clause {
+    /// The field is one of these values, folded.
+    Exact(FieldName, Vec<String>),
+    /// One of the fields, each searched in its own way, holds the word, folded.
+    Keyword(Place, Vec<(FieldName, FieldMatch)>, String),
+}
+
+/// Where a keyword is looked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Field(FieldName),
+    AnyField,
+}
+
+/// What a filter says about an event, in words for whoever asks why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// The event passes.
+    pub matches: bool,
+    /// Each clause, and whether it holds.
+    pub clauses: Vec<(String, bool)>,
+}
+
+impl Matcher {
+    /// Compiles a filter for a feed. A clause about a field that the feed lacks never holds.
+    pub fn compile(filter: &Filter, feed: &Feed) -> Matcher {
+        let exact = filter.fields.iter().map(|(name, values)| {
+            let own = feed.field(name).map_or(name, |(own, _)| own);
+            Clause::Exact(own.clone(), values.iter().map(|value| fold(value)).collect())
+        });
+        let keywords = filter.keywords.iter().flat_map(|(name, words)| {
+            let (place, fields) = place(name, feed);
+            words.iter().map(move |word| Clause::Keyword(place.clone(), fields.clone(), fold(word)))
+        });
+        Matcher {
+            types: filter.event_types.clone(),
+            mode: filter.mode,
+            clauses: exact.chain(keywords).collect(),
+            conditions: filter.conditions.iter().map(|condition| by_own_names(condition, feed)).collect(),
+        }
+    }
+
+    /// What the filter says about an event, clause by clause.
+    pub fn judge(&self, event: &Event) -> Judgement {
+        let reading = Reading::of(event);
+        let mut clauses = Vec::new();
+        if !self.types.is_empty() {
+            let types: Vec<&str> = self.types.iter().map(EventType::as_str).collect();
+            clauses.push((format!("the event's type is {}", types.join(" or ")), self.has_type(event)));
+        }
+        clauses.extend(self.clauses.iter().map(|clause| (clause.words(), clause.holds(&reading))));
+        clauses.extend(self.conditions.iter().map(|one| (in_words(one), holds(one, &reading))));
+        Judgement { matches: self.passes(&reading), clauses }
+    }
+
+    fn has_type(&self, event: &Event) -> bool {
+        self.types.is_empty() || self.types.contains(&event.kind)
+    }
+
+    fn passes(&self, reading: &Reading<'_>) -> bool {
+        let joined = match self.mode {
+            _ if self.clauses.is_empty() => true,
+            MatchMode::Any => self.clauses.iter().any(|clause| clause.holds(reading)),
+            MatchMode::All => self.clauses.iter().all(|clause| clause.holds(reading)),
+        };
+        joined && self.has_type(reading.event) && self.conditions.iter().all(|one| holds(one, reading))
+    }
+}
+
+fn place(name: &str, feed: &Feed) -> (Place, Vec<(FieldName, FieldMatch)>) {
+    if name == ANY_FIELD {
+        let fields = feed.fields.iter().map(|(name, field)| (name.clone(), field.matching));
+        return (Place::AnyField, fields.collect());
+    }
+    let found = FieldName::parse(name).ok().and_then(|name| {
+        let (own, field) = feed.field(&name)?;
+        Some((own.clone(), field.matching))
+    });
+    match found {
+        Some((own, way)) => (Place::Field(own.clone()), vec![(own, way)]),
+        None => (Place::AnyField, Vec::new()),
+    }
+}
+
+impl Clause {
+    fn holds(&self, reading: &Reading<'_>) -> bool {
+        match self {
+            Clause::Exact(field, values) => {
+                reading.folded(field).is_some_and(|text| values.iter().any(|value| value == text))
+            }
+            Clause::Keyword(_, fields, word) => fields.iter().any(|(field, way)| {
+                reading.folded(field).is_some_and(|text| words::holds(text, word, *way))
+            }),
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Clause::Exact(field, values) => {
+                let values: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+                format!("{field} is {}", values.join(" or "))
+            }
+            Clause::Keyword(Place::Field(field), fields, word) => match fields.first() {
+                Some((_, FieldMatch::Exact)) => format!("{field} is {word:?}"),
+                Some((_, FieldMatch::Word)) => format!("{field} holds the word {word:?}"),
+                _ => format!("{field} holds {word:?}"),
+            },
+            Clause::Keyword(Place::AnyField, _, word) => format!("a field holds {word:?}"),
+        }
+    }
+}
+
+/// A condition that calls each field by its own name.
+fn by_own_names(condition: &Condition, feed: &Feed) -> Condition {
+    let own = |name: &String| {
+        let field = FieldName::parse(name).ok();
+        let found = field.as_ref().and_then(|name| feed.field(name));
+        found.map_or_else(|| name.clone(), |(own, _)| own.as_str().to_owned())
+    };
+    let renamed = |attributes: &std::collections::BTreeMap<String, String>| {
+        attributes.iter().map(|(name, value)| (own(name), value.clone())).collect()
+    };
+    let all = |inner: &[Condition]| inner.iter().map(|one| by_own_names(one, feed)).collect();
+    match condition {
+        Condition::Exact(attributes) => Condition::Exact(renamed(attributes)),
+        Condition::Prefix(attributes) => Condition::Prefix(renamed(attributes)),
+        Condition::Suffix(attributes) => Condition::Suffix(renamed(attributes)),
+        Condition::All(inner) => Condition::All(all(inner)),
+        Condition::Any(inner) => Condition::Any(all(inner)),
+        Condition::Not(inner) => Condition::Not(Box::new(by_own_names(inner, feed))),
+    }
+}
+
+/// Whether a condition of the CloudEvents dialects holds: byte by byte, and never for an attribute that is not there.
+fn holds(condition: &Condition, reading: &Reading<'_>) -> bool {
+    let each = |attributes: &std::collections::BTreeMap<String, String>, test: fn(&str, &str) -> bool| {
+        attributes.iter().all(|(name, value)| reading.attribute(name).is_some_and(|text| test(&text, value)))
+    };
+    match condition {
+        Condition::Exact(attributes) => each(attributes, |text, value| text == value),
+        Condition::Prefix(attributes) => each(attributes, |text, value| text.starts_with(value)),
+        Condition::Suffix(attributes) => each(attributes, |text, value| text.ends_with(value)),
+        Condition::All(inner) => inner.iter().all(|one| holds(one, reading)),
+        Condition::Any(inner) => inner.iter().any(|one| holds(one, reading)),
+        Condition::Not(inner) => !holds(inner, reading),
+    }
+}
+
+fn in_words(condition: &Condition) -> String {
+    let each = |attributes: &std::collections::BTreeMap<String, String>, verb: &str| {
+        let parts: Vec<String> = attributes.iter().map(|(name, value)| format!("{name} {verb} {value:?}")).collect();
+        parts.join(" and ")
+    };
+    let joined = |inner: &[Condition], word: &str| {
+        let parts: Vec<String> = inner.iter().map(in_words).collect();
+        format!("({})", parts.join(word))
+    };
+    match condition {
+        Condition::Exact(attributes) => each(attributes, "is exactly"),
+        Condition::Prefix(attributes) => each(attributes, "begins with"),
+        Condition::Suffix(attributes) => each(attributes, "ends with"),
+        Condition::All(inner) => joined(inner, " and "),
+        Condition::Any(inner) => joined(inner, " or "),
+        Condition::Not(inner) => format!("not ({})", in_words(inner)),
+    }
+}
