@@ -9,6 +9,7 @@ use crate::audit::{self, Fact, RecordedAction};
 use crate::claim::error_at;
 use crate::db::{Op, Row, Tx, params, statements};
 use crate::error::{Result, StoreError};
+use crate::events::ledger::{self, Hold};
 use crate::types::{Action, ActionOutcome, ActionRequest, Key};
 
 /// Does one action.
@@ -19,7 +20,7 @@ pub(crate) struct Act {
 
 statements! {
     FIND = "SELECT n.key, n.lease_until IS NOT NULL, n.status, n.due_at, n.completed_at, n.error_class,
-            n.error_detail, n.skip_reason
+            n.error_detail, n.skip_reason, n.event IS NOT NULL, n.at_most_once, n.attempts
         FROM ids i JOIN notifications n ON n.key = i.key WHERE i.id = $1 {lock found}";
 
     /// Writes the state that follows. The generation moves on, so that an attempt under way can no longer settle,
@@ -45,10 +46,11 @@ impl Op for Act {
         let id = self.request.id;
         let found = tx
             .query_opt(&FIND, params![id.uuid()], |row| {
-                Ok((Key(row.int(0)?), row.flag(1)?, state_at(row, 2)?))
+                let telling = Telling { tells: row.flag(8)?, at_most_once: row.flag(9)?, tried: row.flag(10)? };
+                Ok((Key(row.int(0)?), row.flag(1)?, state_at(row, 2)?, telling))
             })
             .await?;
-        let Some((key, in_flight, state)) = found else { return Ok(ActionOutcome::NotFound) };
+        let Some((key, in_flight, state, telling)) = found else { return Ok(ActionOutcome::NotFound) };
         let before = state.status();
         let changed = match self.request.action {
             Action::Retry => state.revive(self.now),
@@ -59,6 +61,9 @@ impl Op for Act {
             Ok(after) => after,
             Err(refused) => return Ok(ActionOutcome::Refused(refused.from)),
         };
+        if let Some(refused) = self.answer_to_the_ledger(tx, key, telling).await? {
+            return Ok(refused);
+        }
         let skip_reason = after.skip_reason().map(SkipReason::as_str);
         let row = params![
             key.0,
@@ -98,7 +103,38 @@ fn state_at(row: &Row<'_>, column: usize) -> Result<State> {
     })
 }
 
+/// What of a notification concerns the ledger.
+#[derive(Clone, Copy)]
+struct Telling {
+    tells: bool,
+    at_most_once: bool,
+    tried: bool,
+}
+
 impl Act {
+    /// A retry takes the notification's place in the ledger anew, and a cancelled one gives it up. Says why not, if it
+    /// cannot be.
+    async fn answer_to_the_ledger(
+        &self,
+        tx: &mut Tx<'_>,
+        key: Key,
+        telling: Telling,
+    ) -> Result<Option<ActionOutcome>> {
+        let Telling { tells, at_most_once, tried } = telling;
+        match self.request.action {
+            Action::Retry if at_most_once && tried => Ok(Some(ActionOutcome::AtMostOnce)),
+            Action::Retry if tells => {
+                let holder = ledger::retake(tx, Hold { key, id: self.request.id }, self.now).await?;
+                Ok(holder.map(|holder| ActionOutcome::AlreadyTold(holder.id)))
+            }
+            Action::Cancel if tells && !(at_most_once && tried) => {
+                ledger::release(tx, key, self.now).await?;
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
     async fn record(&self, tx: &mut Tx<'_>, key: Key, id: NotificationId, leads_to: Status) -> Result<()> {
         let action = RecordedAction {
             key: 0,

@@ -24,7 +24,7 @@ macro_rules! claim_columns {
         notifications.status, notifications.due_at, notifications.error_class, notifications.error_detail,
         notifications.budget_used, notifications.retry_count, notifications.interruptions, notifications.kind,
         notifications.channel, notifications.list, notifications.address, notifications.resolved,
-        notifications.enqueued_at, notifications.created_at"
+        notifications.enqueued_at, notifications.created_at, notifications.event IS NOT NULL, notifications.at_most_once"
     };
 }
 
@@ -43,8 +43,9 @@ statements! {
         FROM due WHERE notifications.key = due.key
         RETURNING ", claim_columns!());
 
-    LOAD = "SELECT c.subject, c.body, c.data, n.resolved, s.reason
-        FROM notifications n JOIN contents c ON c.key = n.key
+    /// What an event led to has no text before it is first sent.
+    LOAD = "SELECT coalesce(c.subject, ''), coalesce(c.body, ''), c.data, n.resolved, s.reason, c.presentation
+        FROM notifications n LEFT JOIN contents c ON c.key = coalesce(n.content, n.key)
         LEFT JOIN suppressions s ON s.channel = n.channel AND s.address = n.address
         WHERE n.key = $1 AND n.generation = $2 AND n.lease_until IS NOT NULL";
 
@@ -114,6 +115,8 @@ fn claim_row(row: &Row<'_>) -> Result<Claim> {
         resolved: row.flag(15)?,
         enqueued_at: row.opt_time(16)?,
         created_at: row.time(17)?,
+        tells: row.flag(18)?,
+        at_most_once: row.flag(19)?,
     })
 }
 
@@ -204,6 +207,7 @@ impl Op for Load {
                     data: row.opt_text(2)?,
                     targets: Vec::new(),
                     suppressed: row.opt_text(4)?,
+                    presentation: row.opt_text(5)?,
                 };
                 Ok((payload, row.flag(3)?))
             })
@@ -376,9 +380,9 @@ impl Op for FindAbandoned {
         let bounds = params![self.ended_by, self.limit];
         let abandoned = |row: &Row<'_>| {
             let Some(claim) = readable_claim(row)? else { return Ok(None) };
-            let node = row.opt_text(18)?.unwrap_or_default();
-            let claimed_at = row.opt_time(20)?.unwrap_or(claim.created_at);
-            Ok(Some(Abandoned { claim, node, on_wire: row.flag(19)?, claimed_at }))
+            let node = row.opt_text(20)?.unwrap_or_default();
+            let claimed_at = row.opt_time(22)?.unwrap_or(claim.created_at);
+            Ok(Some(Abandoned { claim, node, on_wire: row.flag(21)?, claimed_at }))
         };
         Ok(tx.query(&ABANDONED, bounds, abandoned).await?.into_iter().flatten().collect())
     }

@@ -19,16 +19,19 @@ mod bounces;
 mod claim;
 mod db;
 mod error;
+mod events;
+mod key;
 mod keys;
 mod kpi;
 mod lanes;
 mod nodes;
+mod routes;
 mod settle;
 mod types;
 mod views;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,13 +46,12 @@ pub use claim::Renewed;
 pub use db::{Database, DatabaseStatus, Migrated, Options, PostgresUrl, Pulse, Standby};
 use db::{Db, Joined, Op, Postgres, Sqlite, Tx, params, statements};
 pub use error::{Result, StoreError};
+pub use events::types::*;
 pub use keys::Revoked;
 pub use lanes::ChannelState;
 pub use nodes::{NODE_LOST_AFTER, NewNode, NodeView, Seat, SignOfLife, Tenure};
+pub use routes::types::*;
 pub use types::*;
-
-/// The low bits of a key tell nodes apart that accept in the same microsecond.
-pub(crate) const KEY_SLOT_BITS: u32 = 10;
 
 /// Bytes of notifications that may wait to be written, over all producers.
 const WAITING_BYTES: usize = 256 * 1024 * 1024;
@@ -61,7 +63,8 @@ const REMEMBERED_LANES: usize = 100_000;
 const ROWS_LET_GO: usize = 5_000;
 
 statements! {
-    NEWEST_KEY = "SELECT max(key) FROM notifications";
+    NEWEST_KEY = "SELECT max(newest.key) FROM
+        (SELECT max(key) AS key FROM notifications UNION ALL SELECT max(key) FROM events) newest";
 
     TOUCH = "INSERT INTO meta (name, value) VALUES ($2, $1) ON CONFLICT (name) DO UPDATE SET value = $1";
 }
@@ -70,9 +73,9 @@ statements! {
 pub struct Store {
     db: Arc<Db>,
     accepting: Joined<accept::Accept>,
-    last_key: AtomicI64,
-    /// This node's place among the others; its low bits are those of the keys it gives out.
-    seat: Mutex<Seat>,
+    keys: Arc<key::Keys>,
+    routes: Arc<routes::known::Known>,
+    plans: Arc<events::steps::Plans>,
     acknowledged: acknowledged::Acknowledged,
     room: tokio::sync::Semaphore,
     /// The last notification could not be stored.
@@ -118,8 +121,9 @@ impl Store {
             accepting: Joined::over(&db),
             db,
             refused: AtomicBool::new(false),
-            last_key: AtomicI64::new(newest),
-            seat: Mutex::new(Seat { instance: 0, slot: 0 }),
+            keys: Arc::new(key::Keys::after(newest)),
+            routes: Arc::default(),
+            plans: Arc::default(),
             acknowledged: acknowledged::Acknowledged::default(),
             room: tokio::sync::Semaphore::new(WAITING_BYTES),
             lanes: Mutex::new(HashMap::new()),
@@ -174,11 +178,11 @@ impl Store {
     /// Stores notifications, each on its own, in one durable commit, and says in order what became of them.
     /// When this returns, what is `Accepted` survives a power cut.
     pub async fn accept(&self, items: Vec<NewNotification>, now: Timestamp) -> Result<Vec<Acceptance>> {
-        let room = self.room_for(&items)?;
+        let room = self.room_for(items.iter().map(NewNotification::text_bytes).sum(), items.len())?;
         let items: Vec<accept::New> = {
             let lanes = self.remembered();
             let new = |notification| accept::New {
-                key: self.next_key(now),
+                key: self.keys.next(now),
                 lane: lanes.get(&accept::lane_of(&notification)).copied(),
                 notification,
                 now,
@@ -210,30 +214,14 @@ impl Store {
     }
 
     /// Room in memory for what waits to be written; turned away when there is none.
-    fn room_for(&self, items: &[NewNotification]) -> Result<tokio::sync::SemaphorePermit<'_>> {
-        let bytes: usize = items.iter().map(|item| item.text_bytes() + 256).sum();
+    fn room_for(&self, text_bytes: usize, items: usize) -> Result<tokio::sync::SemaphorePermit<'_>> {
+        let bytes = text_bytes + items * 256;
         let bytes = u32::try_from(bytes.min(WAITING_BYTES)).unwrap_or(u32::MAX);
         self.room.try_acquire_many(bytes).map_err(|_| StoreError::Overloaded)
     }
 
     fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<LaneName, accept::KnownLane>> {
         self.lanes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Rises with every call, follows `now`, and never repeats.
-    fn next_key(&self, now: Timestamp) -> Key {
-        let step = 1 << KEY_SLOT_BITS;
-        let slot = self.seat().slot;
-        let at_least = (now.micros() << KEY_SLOT_BITS) + slot;
-        let mut last = self.last_key.load(Ordering::Relaxed);
-        loop {
-            // The next one with our low bits.
-            let next = at_least.max((last + step) / step * step + slot);
-            match self.last_key.compare_exchange_weak(last, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Key(next),
-                Err(newer) => last = newer,
-            }
-        }
     }
 
     /// Lanes that have rows waiting at `now`, with the time of their first row.
@@ -249,13 +237,13 @@ impl Store {
         now: Timestamp,
         lease: Duration,
     ) -> Result<Vec<Claim>> {
-        let (node, seat) = (node.to_owned(), self.seat());
+        let (node, seat) = (node.to_owned(), self.keys.seat());
         self.db.write_for_dispatch(claim::TakeDue { quotas, node, seat, now, lease }).await
     }
 
     /// What [`Self::claim`], asked at `now`, gave to this node, by key and generation: for when its answer was lost.
     pub async fn claimed_at(&self, now: Timestamp) -> Result<Vec<(Key, i64)>> {
-        let instance = self.seat().instance;
+        let instance = self.keys.seat().instance;
         self.db.read_for_dispatch(claim::FindLeasedBy { instance, claimed_at: now }).await
     }
 
@@ -400,7 +388,7 @@ impl Store {
             return Err(StoreError::Unavailable("its file is gone or was replaced".into()));
         }
         let bytes = if self.refused.load(Ordering::Relaxed) { ORDINARY_BYTES } else { 1 };
-        self.db.write_for_ingest(Ping { bytes, slot: self.seat().slot }).await?;
+        self.db.write_for_ingest(Ping { bytes, slot: self.keys.seat().slot }).await?;
         self.refused.store(false, Ordering::Relaxed);
         Ok(())
     }

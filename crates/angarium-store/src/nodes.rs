@@ -5,7 +5,6 @@
 //! under it is guarded by [`fence`] in the same transaction, so that a node that was paused for longer than its
 //! lease changes nothing any more.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use angarium_domain::time::Timestamp;
@@ -27,7 +26,7 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(600);
 const SIGNS_AHEAD: Duration = Duration::from_secs(1);
 
 /// Nodes that can be told apart at once: as many as a key has room for.
-pub(crate) const SLOTS: i64 = 1 << crate::KEY_SLOT_BITS;
+pub(crate) const SLOTS: i64 = 1 << crate::key::KEY_SLOT_BITS;
 
 statements! {
     FORGET = "DELETE FROM nodes WHERE seen_at < $1";
@@ -64,14 +63,14 @@ statements! {
 
 impl Store {
     pub(crate) fn seat(&self) -> Seat {
-        *self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keys.seat()
     }
 
     /// Signs this process in among the nodes that use the database. Until then it claims as nobody.
     pub async fn sign_in(&self, node: NewNode, now: Timestamp) -> Result<Seat> {
         let alone = !self.is_shared();
         let seat = self.db.write_for_dispatch(SignIn { node, alone, now }).await?;
-        *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = seat;
+        self.keys.sit(seat);
         Ok(seat)
     }
 

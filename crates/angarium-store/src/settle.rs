@@ -16,6 +16,7 @@ use crate::actions;
 use crate::audit::{self, AttemptTold, Fact, RecordedAction};
 use crate::db::{Op, Together, Tx, Value, params, row, statements, together};
 use crate::error::{Result, StoreError};
+use crate::events::ledger;
 use crate::lanes;
 use crate::types::{AttemptRecord, Key, ScopeChange, Settled, Settlement, TargetResult};
 
@@ -52,9 +53,9 @@ statements! {
 
     INSERT_ATTEMPT = "INSERT INTO attempts
         (notification, number, generation, started_at, ended_at, node, result, class, detail, status_code,
-         duplicate_risk, retry_after_s, response_excerpt, targets, led_to, late)
+         duplicate_risk, retry_after_s, response_excerpt, targets, led_to, late, template)
         {values: bigint, bigint, bigint, bigint, bigint, text, text, text, text, bigint,
-            bigint, bigint, text, text, text, bigint}";
+            bigint, bigint, text, text, text, bigint, text}";
 
     TAKEN = "SELECT ordinal FROM targets WHERE notification = $1 AND ordinal = $2 AND state = 'accepted'";
 
@@ -134,6 +135,7 @@ impl Together for Claims {
                 None => not_standing(tx, item).await?,
             });
         }
+        tell(tx, &standing).await?;
         beyond_the_rows(tx, &standing).await?;
         Ok(settled)
     }
@@ -219,12 +221,37 @@ async fn record_change(tx: &mut Tx<'_>, item: &Settlement) -> Result<Option<Fact
         key: 0,
         action: action.to_owned(),
         actor: Actor::system().as_str().to_owned(),
-        reason: item.state.error().map(|error| error.detail.clone()),
+        reason: match item.state.skip_reason() {
+            Some(reason) => Some(reason.as_str().to_owned()),
+            None => item.state.error().map(|error| error.detail.clone()),
+        },
         at,
         led_to: item.state.status().as_str().to_owned(),
     };
     let recorded = actions::record(tx, item.key, action).await?;
     Ok(Some(Fact::action(item.key, item.id, &recorded)))
+}
+
+/// What ended stands in the ledger as told, or no longer stands there.
+async fn tell(tx: &mut Tx<'_>, standing: &[(&Settlement, i64)]) -> Result<()> {
+    let telling: Vec<&Settlement> = standing.iter().map(|(item, _)| *item).filter(|item| item.tells).collect();
+    let delivered: Vec<(Key, Timestamp)> = telling
+        .iter()
+        .filter_map(|item| match item.state {
+            State::Delivered { at, .. } => Some((item.key, at)),
+            _ => None,
+        })
+        .collect();
+    ledger::confirm(tx, &delivered).await?;
+    for item in telling {
+        let (State::Parked { at, .. } | State::Skipped { at, .. }) = item.state else { continue };
+        // What may be told once at most, and may have been, keeps its place.
+        let may_have_told = item.at_most_once && item.attempt.is_some();
+        if !may_have_told {
+            ledger::release(tx, item.key, at).await?;
+        }
+    }
+    Ok(())
 }
 
 /// What settlements change beyond their own rows.
@@ -275,6 +302,7 @@ async fn keep_late(
         let params = params![item.key.0, item.provider_message_id.as_deref(), attempt.ended_at];
         tx.execute(&DELIVER_LATE, params).await?;
         tx.execute_rows(&INSERT_ATTEMPT, &[attempt_row(item, attempt, number, "delivered", false)]).await?;
+        ledger::confirm(tx, &[(item.key, attempt.ended_at)]).await?;
         let ended = Fact::ended(item.key, item.id, number, attempt.ended_at, "delivered");
         return Ok((Settled::LateDelivered, vec![attempt_fact(item, attempt, number, false), ended]));
     }
@@ -307,7 +335,7 @@ fn attempt_row<'a>(
     number: i64,
     led_to: &'a str,
     late: bool,
-) -> [Value<'a>; 16] {
+) -> [Value<'a>; 17] {
     row![
         item.key.0,
         number,
@@ -325,6 +353,7 @@ fn attempt_row<'a>(
         attempt.targets.as_deref(),
         led_to,
         late,
+        attempt.template.as_deref(),
     ]
 }
 

@@ -4,7 +4,7 @@ use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::content::ContentHash;
 use angarium_domain::disposition::{Progress, Scope};
-use angarium_domain::id::NotificationId;
+use angarium_domain::id::{EventId, NotificationId};
 use angarium_domain::outcome::{FailureClass, LastError};
 use angarium_domain::state::{State, Status};
 use angarium_domain::targets::TargetState;
@@ -156,6 +156,10 @@ pub struct Claim {
     pub enqueued_at: Option<Timestamp>,
     /// When it was accepted.
     pub created_at: Timestamp,
+    /// It tells of an event, and its text is made when it is sent.
+    pub tells: bool,
+    /// It is never sent twice, whatever happens (WH-03).
+    pub at_most_once: bool,
 }
 
 /// What is read right before sending; that it can be read says that the claim still stands.
@@ -171,6 +175,8 @@ pub struct Payload {
     pub targets: Vec<Target>,
     /// The address wants no more messages, and why. For a list see [`Target::suppressed`].
     pub suppressed: Option<String>,
+    /// How a provider shows it, as JSON.
+    pub presentation: Option<String>,
 }
 
 /// One address of a list.
@@ -241,6 +247,8 @@ pub struct AttemptRecord {
     pub response_excerpt: Option<String>,
     /// For a list: how each address that was tried fared, as JSON.
     pub targets: Option<String>,
+    /// The template that its text came from, with its version.
+    pub template: Option<String>,
 }
 
 /// An attempt's result and the state that follows from it, to be written together.
@@ -264,6 +272,10 @@ pub struct Settlement {
     pub provider_message_id: Option<String>,
     /// What follows for the lane, the channel or addresses.
     pub scopes: Vec<ScopeChange>,
+    /// The row tells of an event: its end is also that of what it holds in the ledger.
+    pub tells: bool,
+    /// Nobody is told again of what it may have told.
+    pub at_most_once: bool,
 }
 
 impl Settlement {
@@ -280,6 +292,8 @@ impl Settlement {
             progress,
             provider_message_id: None,
             scopes: Vec::new(),
+            tells: claim.tells,
+            at_most_once: claim.at_most_once,
         }
     }
 }
@@ -374,6 +388,10 @@ pub enum ActionOutcome {
     NotFound,
     /// The notification is not in a state that allows it.
     Refused(Status),
+    /// Another notification told the same subscription of the same thing, or is about to.
+    AlreadyTold(NotificationId),
+    /// The notification may be sent once at most, and may have been.
+    AtMostOnce,
 }
 
 /// One notification as it is shown.
@@ -431,6 +449,23 @@ pub struct View {
     pub completed_at: Option<Timestamp>,
     /// A process holds it right now.
     pub in_flight: bool,
+    /// The event that it tells of.
+    pub event: Option<EventOf>,
+    /// How a provider shows it, as JSON.
+    pub presentation: Option<String>,
+}
+
+/// The event that a notification tells of, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventOf {
+    /// Our id of the event.
+    pub id: EventId,
+    /// Its type.
+    pub kind: String,
+    /// What it happened to: type and id.
+    pub entity: Option<(String, String)>,
+    /// The public id of the subscription.
+    pub subscription: Option<String>,
 }
 
 /// Which notifications to list. Empty matches all.

@@ -13,17 +13,18 @@ use crate::bounces;
 use crate::claim::{error_at, targets_of};
 use crate::db::{Op, Row, Statement, Tx, Value, params, statements};
 use crate::error::Result;
-use crate::types::{AttemptRecord, AttemptView, Filter, Key, Listing, Target, View};
+use crate::types::{AttemptRecord, AttemptView, EventOf, Filter, Key, Listing, Target, View};
 
 macro_rules! view_of {
     ($key:literal) => {
         concat!(
             "SELECT n.key, n.id, n.status, n.route, n.kind, n.channel, n.list, n.address,
-            c.subject, c.body, c.data, n.retry_count, n.error_class, n.error_detail, n.skip_reason,
+            coalesce(c.subject, ''), coalesce(c.body, ''), c.data, n.retry_count, n.error_class, n.error_detail, n.skip_reason,
             n.provider_message_id, n.site, n.instance, n.script, n.node, n.enqueued_at, n.created_at,
             n.last_attempt_at, n.due_at, n.delivered_at, n.completed_at, n.lease_until IS NOT NULL,
-            n.resolved
-        FROM notifications n JOIN contents c ON c.key = n.key
+            n.resolved, c.presentation, e.id, e.type, e.entity_type, e.entity_id, s.id
+        FROM notifications n LEFT JOIN contents c ON c.key = coalesce(n.content, n.key)
+        LEFT JOIN events e ON e.key = n.event LEFT JOIN subscriptions s ON s.key = n.subscription
         WHERE n.key = ",
             $key
         )
@@ -40,7 +41,7 @@ statements! {
     KEY_OF = "SELECT key FROM ids WHERE id = $1";
 
     ATTEMPTS = "SELECT number, started_at, ended_at, node, class, detail, status_code, duplicate_risk,
-            retry_after_s, response_excerpt, targets, led_to, late
+            retry_after_s, response_excerpt, targets, led_to, late, template
         FROM attempts WHERE notification = $1 AND number > $2 ORDER BY number LIMIT $3";
 }
 
@@ -72,8 +73,20 @@ fn view_row(row: &Row<'_>) -> Result<(View, bool)> {
         delivered_at: row.opt_time(24)?,
         completed_at: row.opt_time(25)?,
         in_flight: row.flag(26)?,
+        event: event_of(row, 29)?,
+        presentation: row.opt_text(28)?,
     };
     Ok((view, row.flag(27)?))
+}
+
+fn event_of(row: &Row<'_>, column: usize) -> Result<Option<EventOf>> {
+    let Some(id) = row.opt_uuid(column)? else { return Ok(None) };
+    Ok(Some(EventOf {
+        id: id.into(),
+        kind: row.text(column + 1)?,
+        entity: row.opt_text(column + 2)?.zip(row.opt_text(column + 3)?),
+        subscription: row.opt_text(column + 4)?,
+    }))
 }
 
 /// The members of its list, and what came back, laid over what is known of the attempts.
@@ -118,7 +131,7 @@ impl Op for Get {
 }
 
 /// The keys of the rows that match; the rows themselves are read one by one, as far as there is room.
-const KEYS: &str = "SELECT n.key FROM notifications n JOIN contents c ON c.key = n.key";
+const KEYS: &str = "SELECT n.key FROM notifications n LEFT JOIN contents c ON c.key = coalesce(n.content, n.key)";
 
 /// A page ends early once its texts have this many bytes, so that it cannot fill the memory.
 const LISTING_BYTES: usize = 8 * 1024 * 1024;
@@ -246,7 +259,7 @@ fn text_bytes(view: &View) -> usize {
 
 /// The least key that a row accepted at `time` can have.
 pub(crate) fn first_key(time: Timestamp) -> i64 {
-    time.micros() << crate::KEY_SLOT_BITS
+    time.micros() << crate::key::KEY_SLOT_BITS
 }
 
 /// A LIKE pattern for "contains", with the signs that LIKE knows taken literally.
@@ -296,6 +309,7 @@ fn attempt_row(row: &Row<'_>) -> Result<AttemptView> {
             retry_after_s: row.opt_int(8)?,
             response_excerpt: row.opt_text(9)?,
             targets: row.opt_text(10)?,
+            template: row.opt_text(13)?,
         },
         led_to: row.word(11)?,
         late: row.flag(12)?,

@@ -21,7 +21,7 @@ struct Phrase {
     postgres: &'static str,
 }
 
-const PHRASES: [Phrase; 4] = [
+const PHRASES: [Phrase; 5] = [
     // Two nodes that claim at once choose different rows. SQLite has one writer.
     Phrase { name: "lock chosen", sqlite: "", postgres: "FOR UPDATE OF n SKIP LOCKED" },
     // Whoever changes a row, called n, and then what hangs on it, locks that row first. SQLite has one writer.
@@ -29,6 +29,7 @@ const PHRASES: [Phrase; 4] = [
     // A resend is acknowledged by a transaction that wrote nothing, and such a commit waits for no standby. With the
     // row locked it waits, for what was committed before too.
     Phrase { name: "lock known", sqlite: "", postgres: "FOR SHARE OF i" },
+    Phrase { name: "lock known event", sqlite: "", postgres: "FOR SHARE OF e" },
     // SQLite's LIKE does not tell A from a, nor does this, under the collation "C" of the column: ASCII letters alone.
     Phrase { name: "like", sqlite: "LIKE", postgres: "ILIKE" },
 ];

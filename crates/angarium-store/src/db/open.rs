@@ -14,9 +14,10 @@ use crate::error::{Result, StoreError};
 const APPLICATION_ID: i64 = 0x414E_4741;
 
 /// One text for each schema version, in order; `user_version` counts those that were applied.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../migrations/sqlite/0001_outbox.sql"),
     include_str!("../../migrations/sqlite/0002_nodes.sql"),
+    include_str!("../../migrations/sqlite/0003_events.sql"),
 ];
 
 /// Held for as long as the process has the database open. The system lets go of it when the process dies.

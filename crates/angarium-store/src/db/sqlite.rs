@@ -11,6 +11,7 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
@@ -36,7 +37,12 @@ const STEPS_BETWEEN_LOOKS: i32 = 20_000;
 /// An open transaction.
 pub(crate) struct Tx<'c> {
     pub(super) connection: &'c mut Connection,
+    /// How many commits have failed: what was read inside of one was never so.
+    pub(super) timeline: i64,
 }
+
+/// Counts the commits that failed.
+pub(super) type FailedCommits = Arc<AtomicI64>;
 
 impl Tx<'_> {
     pub(super) fn execute(&mut self, statement: &Statement, params: &[Value<'_>]) -> Result<usize> {
@@ -160,10 +166,11 @@ impl Sqlite {
             );
         }
         let (write, jobs) = mpsc::channel(WRITE_QUEUE);
-        let writer = Writer::new(path.clone(), connection, jobs, Arc::clone(&lock));
+        let failed = FailedCommits::default();
+        let writer = Writer::new(path.clone(), connection, jobs, Arc::clone(&lock), Arc::clone(&failed));
         let mut threads = vec![spawn("store-writer", move || writer.work())?];
-        let read = readers(&path, options.readers, options.query_timeout, &mut threads)?;
-        let read_for_dispatch = readers(&path, 1, Duration::from_secs(60), &mut threads)?;
+        let read = readers(&path, (options.readers, options.query_timeout), &failed, &mut threads)?;
+        let read_for_dispatch = readers(&path, (1, Duration::from_secs(60)), &failed, &mut threads)?;
         let (threads, identity) = (Mutex::new(threads), open::identity(&path));
         Ok(Sqlite { identity, write, read, read_for_dispatch, threads, path, closed_before, _lock: lock })
     }
@@ -272,22 +279,27 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 
 fn readers(
     path: &Path,
-    count: usize,
-    limit: Duration,
+    (count, limit): (usize, Duration),
+    failed: &FailedCommits,
     threads: &mut Vec<JoinHandle<()>>,
 ) -> Result<mpsc::Sender<Box<dyn Job>>> {
     let (queue, jobs) = mpsc::channel::<Box<dyn Job>>(READ_QUEUE);
     let jobs = Arc::new(Mutex::new(jobs));
     for _ in 0..count {
         let connection = open::reader(path)?;
-        let jobs = Arc::clone(&jobs);
-        threads.push(spawn("store-reader", move || read(connection, &jobs, limit))?);
+        let (jobs, failed) = (Arc::clone(&jobs), Arc::clone(failed));
+        threads.push(spawn("store-reader", move || read(connection, &jobs, &failed, limit))?);
     }
     Ok(queue)
 }
 
 /// The work of one reader: a question at a time, each on one snapshot, none longer than `limit`.
-fn read(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>, limit: Duration) {
+fn read(
+    mut connection: Connection,
+    jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>,
+    failed: &FailedCommits,
+    limit: Duration,
+) {
     loop {
         let next = jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).blocking_recv();
         let Some(mut job) = next else { return };
@@ -300,8 +312,8 @@ fn read(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>, 
             .progress_handler(STEPS_BETWEEN_LOOKS, Some(late))
             .and_then(|()| connection.execute_batch("BEGIN DEFERRED"))
             .map_err(StoreError::from);
-        let answered =
-            snapshot.and_then(|()| job.run(&mut tx::Tx::Sqlite(Tx { connection: &mut connection })));
+        let tx = Tx { connection: &mut connection, timeline: failed.load(Ordering::Acquire) };
+        let answered = snapshot.and_then(|()| job.run(&mut tx::Tx::Sqlite(tx)));
         if !connection.is_autocommit() {
             let _nothing_to_keep = connection.execute_batch("ROLLBACK");
         }

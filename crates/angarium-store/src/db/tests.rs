@@ -5,7 +5,7 @@ use angarium_testbed::postgres::{self, Fresh};
 use super::dialect::Dialect;
 use super::{Db, Op, Options, PostgresUrl, Statement, Tx, Value};
 use crate::error::Result;
-use crate::{accept, acknowledged, actions, audit, bounces, claim, keys, kpi, lanes, nodes, settle, views};
+use crate::{accept, acknowledged, actions, audit, bounces, claim, events, keys, kpi, lanes, nodes, routes, settle, views};
 
 fn all() -> Vec<(&'static str, &'static Statement)> {
     let modules = [
@@ -16,10 +16,22 @@ fn all() -> Vec<(&'static str, &'static Statement)> {
         audit::STATEMENTS,
         bounces::STATEMENTS,
         claim::STATEMENTS,
+        events::accept::STATEMENTS,
+        events::ledger::STATEMENTS,
+        events::plan::STATEMENTS,
+        events::signal::STATEMENTS,
+        events::steps::STATEMENTS,
+        events::views::STATEMENTS,
         keys::STATEMENTS,
         kpi::STATEMENTS,
         lanes::STATEMENTS,
         nodes::STATEMENTS,
+        routes::as_of::STATEMENTS,
+        routes::change::STATEMENTS,
+        routes::known::STATEMENTS,
+        routes::declared::STATEMENTS,
+        routes::objects::STATEMENTS,
+        routes::subscriptions::STATEMENTS,
         settle::STATEMENTS,
         views::STATEMENTS,
     ];

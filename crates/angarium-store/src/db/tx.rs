@@ -86,10 +86,11 @@ impl Tx<'_> {
         }
     }
 
-    /// Moves on whenever what was learned from the database before may not be so any more: at a failover.
+    /// Moves on whenever what was learned from the database before may not be so any more: at a failover, and when a
+    /// commit failed.
     pub(crate) fn timeline(&self) -> i64 {
         match self {
-            Tx::Sqlite(_) => 0,
+            Tx::Sqlite(tx) => tx.timeline,
             Tx::Postgres(tx) => tx.timeline(),
         }
     }

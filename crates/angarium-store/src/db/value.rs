@@ -195,6 +195,17 @@ impl Row<'_> {
         Ok(get!(self, column))
     }
 
+    pub(crate) fn opt_bytes(&self, column: usize) -> Result<Option<Vec<u8>>> {
+        Ok(get!(self, column))
+    }
+
+    pub(crate) fn opt_uuid(&self, column: usize) -> Result<Option<Uuid>> {
+        Ok(match self {
+            Row::Sqlite(row) => row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes),
+            Row::Postgres(row) => row.try_get(column)?,
+        })
+    }
+
     pub(crate) fn uuid(&self, column: usize) -> Result<Uuid> {
         Ok(match self {
             Row::Sqlite(row) => Uuid::from_bytes(row.get(column)?),

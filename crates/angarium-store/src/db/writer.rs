@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use super::open::{self, ProcessLock};
-use super::sqlite::{self, Job};
+use super::sqlite::{self, FailedCommits, Job};
 use super::tx::Tx;
 use crate::error::{Result, StoreError};
 
@@ -21,6 +22,7 @@ pub(super) struct Writer {
     /// The file was found damaged; it is not looked through again for every job.
     damaged: Option<StoreError>,
     jobs: mpsc::Receiver<Box<dyn Job>>,
+    failed: FailedCommits,
     _lock: Arc<ProcessLock>,
 }
 
@@ -30,8 +32,9 @@ impl Writer {
         connection: Connection,
         jobs: mpsc::Receiver<Box<dyn Job>>,
         lock: Arc<ProcessLock>,
+        failed: FailedCommits,
     ) -> Self {
-        Writer { path, connection: Some(connection), damaged: None, jobs, _lock: lock }
+        Writer { path, connection: Some(connection), damaged: None, jobs, failed, _lock: lock }
     }
 
     /// Works until nobody can hand in a job any more.
@@ -40,6 +43,7 @@ impl Writer {
             match self.batch(first) {
                 (batch, Ok(())) => batch.into_iter().for_each(|job| job.answer(Ok(()))),
                 (batch, Err(error)) => {
+                    self.failed.fetch_add(1, Ordering::AcqRel);
                     tracing::error!(store.error = %error, "the database could not commit; nothing of it was acknowledged");
                     batch.into_iter().for_each(|job| job.answer(Err(error.clone())));
                 }
@@ -61,7 +65,8 @@ impl Writer {
             Ok(connection) => connection,
             Err(error) => return (batch, Err(error)),
         };
-        let done = commit_together(&mut connection, &mut batch, &mut self.jobs);
+        let timeline = self.failed.load(Ordering::Acquire);
+        let done = commit_together(&mut connection, timeline, &mut batch, &mut self.jobs);
         let over = connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
         let doubtful = done.as_ref().is_err_and(StoreError::casts_doubt);
         if over && !doubtful {
@@ -92,6 +97,7 @@ impl Writer {
 
 fn commit_together(
     connection: &mut Connection,
+    timeline: i64,
     batch: &mut Vec<Box<dyn Job>>,
     jobs: &mut mpsc::Receiver<Box<dyn Job>>,
 ) -> Result<()> {
@@ -99,7 +105,7 @@ fn commit_together(
     let mut rows = 0;
     let mut next = 0;
     while let Some(job) = batch.get_mut(next) {
-        run_alone(connection, job.as_mut())?;
+        run_alone(connection, timeline, job.as_mut())?;
         rows += job.weight().max(1);
         next += 1;
         if rows < BATCH_ROWS
@@ -112,9 +118,9 @@ fn commit_together(
 }
 
 /// Runs a job inside a savepoint. Fails only when the whole transaction is lost.
-fn run_alone(connection: &mut Connection, job: &mut dyn Job) -> Result<()> {
+fn run_alone(connection: &mut Connection, timeline: i64, job: &mut dyn Job) -> Result<()> {
     connection.prepare_cached("SAVEPOINT job")?.raw_execute()?;
-    let verdict = job.run(&mut Tx::Sqlite(sqlite::Tx { connection }));
+    let verdict = job.run(&mut Tx::Sqlite(sqlite::Tx { connection, timeline }));
     if connection.is_autocommit() {
         let ended_early = || StoreError::Unavailable("the transaction ended early".into());
         return Err(verdict.err().unwrap_or_else(ended_early));

@@ -9,10 +9,13 @@ mod audit;
 mod bounces;
 mod channels;
 mod claim;
+mod declared;
 mod listing;
 mod nodes;
+mod objects;
 mod opening;
 mod settle;
+mod subscriptions;
 mod support;
 
 /// Runs each case on a fresh database of each kind.
@@ -114,4 +117,37 @@ conformance! {
     nodes::what_was_claimed_at_one_moment_is_found,
     nodes::the_last_key_that_may_administer_stays,
     nodes::claims_of_two_nodes_are_never_the_same,
+    objects::an_object_is_made_changed_and_deleted,
+    objects::what_is_so_already_takes_no_number,
+    objects::a_change_is_made_only_to_what_was_expected,
+    objects::of_two_who_expect_the_same_one_is_refused,
+    objects::kinds_have_names_of_their_own_and_are_listed_by_them,
+    objects::a_feed_stays_while_somebody_subscribes_to_it,
+    objects::a_list_stays_while_it_is_to_be_told,
+    objects::a_template_stays_while_something_is_to_be_rendered_with_it,
+    objects::what_was_is_kept_between_its_two_changes,
+    subscriptions::a_subscription_comes_back_as_it_was_put,
+    subscriptions::what_is_put_again_takes_no_number,
+    subscriptions::a_subscription_is_changed_only_as_expected,
+    subscriptions::a_subscription_needs_a_feed_that_counts_and_stays_on_it,
+    subscriptions::a_filter_that_makes_no_sense_is_refused,
+    subscriptions::of_a_deleted_subscription_nothing_personal_is_left,
+    subscriptions::a_subscription_made_again_is_the_same_to_the_ledger,
+    subscriptions::what_it_was_is_kept_between_its_two_changes,
+    subscriptions::when_it_was_last_told_is_known,
+    subscriptions::each_filter_of_a_listing,
+    subscriptions::pages_cover_every_subscription_once,
+    subscriptions::each_of_an_import_has_its_own_answer_and_all_one_number,
+    subscriptions::an_import_of_what_is_so_takes_no_number,
+    subscriptions::numbers_rise_in_the_order_of_commits,
+    declared::what_a_file_declares_is_made_once,
+    declared::what_a_file_declares_is_read_only_elsewhere,
+    declared::what_vanishes_from_the_file_no_longer_counts_until_it_is_back,
+    declared::what_vanishes_is_deleted_if_the_operator_wants_that,
+    declared::what_is_still_needed_is_only_switched_off,
+    declared::what_the_api_made_keeps_its_name,
+    declared::a_deleted_name_is_free_for_the_file,
+    declared::an_older_file_takes_nothing_back,
+    declared::of_a_name_that_stands_twice_the_first_counts,
+    declared::nodes_that_start_together_apply_a_file_once,
 }

@@ -107,7 +107,7 @@ pub(crate) async fn one_bad_outcome_harms_no_other(db: Database) {
     db.accept(&note("good")).await;
     let claims = db.claim_all(at(0)).await;
     db.tamper(
-        "INSERT INTO attempts SELECT key, 1, 1, 0, 0, '', 'failed', NULL, NULL, NULL, 0, NULL, NULL, NULL, 'pending', 0
+        "INSERT INTO attempts SELECT key, 1, 1, 0, 0, '', 'failed', NULL, NULL, NULL, 0, NULL, NULL, NULL, 'pending', 0, NULL
          FROM notifications ORDER BY key LIMIT 1",
     );
     let items = claims.iter().map(|claim| delivered(claim, at(1))).collect();

@@ -92,6 +92,21 @@ impl Database {
         }
     }
 
+    /// What a question with one column of texts finds, without asking the store.
+    pub(crate) fn ask(&self, sql: &str) -> Vec<String> {
+        match &self.place {
+            Place::Sqlite { path, .. } => {
+                let connection = rusqlite::Connection::open(path).unwrap();
+                let mut asked = connection.prepare(sql).unwrap();
+                asked.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+            }
+            Place::Postgres(database) => {
+                let found = database.sql(&format!("SET search_path = angarium; {sql}"));
+                found.lines().map(str::to_owned).collect()
+            }
+        }
+    }
+
     /// From now on nothing can be written into the audit trail, until it is mended.
     pub(crate) fn break_the_trail(&self) {
         self.tamper(match &self.place {
@@ -291,10 +306,6 @@ pub(crate) fn error(detail: &str) -> LastError {
 
 fn settlement(claim: &Claim, now: Timestamp, state: State, failed: bool) -> Settlement {
     Settlement {
-        key: claim.key,
-        id: claim.id,
-        generation: claim.generation,
-        lease_ended_by: None,
         attempt: Some(AttemptRecord {
             started_at: now,
             ended_at: now,
@@ -306,11 +317,9 @@ fn settlement(claim: &Claim, now: Timestamp, state: State, failed: bool) -> Sett
             retry_after_s: None,
             response_excerpt: failed.then(|| "busy".to_owned()),
             targets: None,
+            template: None,
         }),
-        state,
-        progress: claim.progress,
-        provider_message_id: None,
-        scopes: Vec::new(),
+        ..Settlement::of(claim, state, claim.progress)
     }
 }
 

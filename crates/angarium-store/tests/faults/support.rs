@@ -240,6 +240,7 @@ fn settlement(claim: &Claim, now: Timestamp, state: State) -> Settlement {
         retry_after_s: None,
         response_excerpt: None,
         targets: None,
+        template: None,
     };
     Settlement { attempt: Some(attempt), ..Settlement::of(claim, state, claim.progress) }
 }

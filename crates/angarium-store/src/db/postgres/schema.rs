@@ -14,9 +14,10 @@ use crate::db::options::{Migrated, Standby};
 use crate::error::{Result, StoreError};
 
 /// One text for each schema version, in order.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../../migrations/postgres/0001_outbox.sql"),
     include_str!("../../../migrations/postgres/0002_nodes.sql"),
+    include_str!("../../../migrations/postgres/0003_events.sql"),
 ];
 
 /// The schema version this program works with.

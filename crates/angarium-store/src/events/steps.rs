@@ -1,0 +1,183 @@
+//! The steps of planning that come after an event was answered: the further chunks of one that concerns many, and what
+//! was suppressed by a notification that has been given up. Each step is one transaction over a row that it locks, so any
+//! number of nodes may take steps, and a crash between two repeats none.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use angarium_domain::feed::Feed;
+use angarium_domain::matching::Matcher;
+use angarium_domain::state::SkipReason;
+use angarium_domain::subscription::Subscription;
+use angarium_domain::time::Timestamp;
+
+use super::accept::CHUNK;
+use super::plan::{Planner, Subject};
+use super::rows::{event_columns, event_row};
+use super::types::{Step, StoredEvent, SuppressReason};
+use crate::db::{Op, Tx, params, statements};
+use crate::error::Result;
+use crate::routes::{as_of, known};
+use crate::types::Key;
+
+statements! {
+    /// Somebody else who plans it already is passed over.
+    UNPLANNED = "SELECT n.key, n.planned_to FROM events n WHERE n.planned_to IS NOT NULL ORDER BY n.key LIMIT 1 {lock chosen}";
+
+    EVENT = concat!("SELECT ", event_columns!(), " FROM events e WHERE e.key = $1");
+
+    PLANNED_TO = "UPDATE events SET planned_to = $2 WHERE key = $1";
+
+    CHANGED_SINCE = "SELECT key, id FROM subscriptions WHERE feed = $1 AND version > $2";
+
+    RELEASE = "SELECT n.subscription, n.notification FROM releases n ORDER BY n.at, n.subscription LIMIT 1 {lock chosen}";
+
+    RELEASE_DONE = "DELETE FROM releases WHERE subscription = $1 AND notification = $2";
+
+    /// What the notification stood in the way of, the newest first. A daily cap has no one notification behind it.
+    WAITING = concat!("SELECT ", event_columns!(), ", s.reason FROM suppressed s JOIN events e ON e.key = s.event
+        WHERE s.subscription = $1 AND s.told_by IS NULL AND (s.holder = $2 OR s.reason = 'daily_cap')
+        ORDER BY s.event DESC LIMIT 20");
+
+    GIVEN_UP = "SELECT event, skip_reason FROM notifications WHERE key = $1";
+
+    TOLD_AFTER_ALL = "UPDATE suppressed SET told_by = $3 WHERE event = $1 AND subscription = $2";
+}
+
+/// What events that are being planned match, so that it is found out once, and not for each chunk.
+#[derive(Default)]
+pub(crate) struct Plans(Mutex<HashMap<Key, Arc<Vec<i64>>>>);
+
+/// Events whose matches are remembered.
+const REMEMBERED: usize = 16;
+
+/// One step.
+pub(crate) struct PlanStep {
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) plans: Arc<Plans>,
+    pub(crate) now: Timestamp,
+}
+
+impl Op for PlanStep {
+    type Output = Step;
+
+    fn weight(&self) -> usize {
+        CHUNK * 6
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Step> {
+        let released = tx.query_opt(&RELEASE, &[], |row| Ok((row.int(0)?, Key(row.int(1)?)))).await?;
+        if let Some((subscription, notification)) = released {
+            return self.replan(tx, subscription, notification).await;
+        }
+        match tx.query_opt(&UNPLANNED, &[], |row| Ok((Key(row.int(0)?), row.int(1)?))).await? {
+            Some((event, planned_to)) => self.chunk(tx, event, planned_to).await,
+            None => Ok(Step::Idle),
+        }
+    }
+}
+
+impl PlanStep {
+    async fn event(&self, tx: &mut Tx<'_>, key: Key) -> Result<Option<StoredEvent>> {
+        tx.query_opt(&EVENT, params![key.0], event_row).await
+    }
+
+    /// Plans the next subscriptions of an event.
+    async fn chunk(&self, tx: &mut Tx<'_>, event: Key, planned_to: i64) -> Result<Step> {
+        known::catch_up(tx, &self.planner.known).await?;
+        let Some(stored) = self.event(tx, event).await? else { return Ok(Step::Idle) };
+        let matches = self.matches(tx, &stored).await?;
+        let from = matches.partition_point(|key| *key <= planned_to);
+        let rest = matches.get(from..).unwrap_or_default();
+        let (chunk, rest) = rest.split_at(rest.len().min(CHUNK));
+        let last = chunk.last().copied().filter(|_| !rest.is_empty());
+        let mut notifications = 0;
+        if let Some(feed) = self.planner.known.feed(&stored.event.feed) {
+            notifications = self.planner.plan(tx, &subject(&stored, &feed), chunk, false, self.now).await?.0.len();
+        }
+        tx.execute(&PLANNED_TO, params![event.0, last]).await?;
+        if last.is_none() {
+            self.plans.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&event);
+        }
+        Ok(Step::Planned { notifications })
+    }
+
+    /// The subscriptions that the event matched as of the change that it was accepted with, rising.
+    async fn matches(&self, tx: &mut Tx<'_>, stored: &StoredEvent) -> Result<Arc<Vec<i64>>> {
+        let remembered = self.plans.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stored.key).cloned();
+        if let Some(matches) = remembered {
+            return Ok(matches);
+        }
+        let event = &stored.event;
+        let now = self.planner.known.matches(event).map(|matches| matches.keys).unwrap_or_default();
+        let since = params![event.feed.as_str(), stored.plan_version];
+        let changed = tx.query(&CHANGED_SINCE, since, |row| Ok((row.int(0)?, row.text(1)?))).await?;
+        let mut matches: HashSet<i64> = now.into_iter().collect();
+        let feed = as_of::feed(tx, &event.feed, stored.plan_version).await?;
+        for (key, id) in changed {
+            matches.remove(&key);
+            let then = as_of::subscription(tx, &id, stored.plan_version).await?;
+            if let (Some(feed), Some(then)) = (&feed, then)
+                && matched(&then, feed, stored)
+            {
+                matches.insert(key);
+            }
+        }
+        let mut matches: Vec<i64> = matches.into_iter().collect();
+        matches.sort_unstable();
+        let matches = Arc::new(matches);
+        let mut plans = self.plans.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= REMEMBERED {
+            plans.clear();
+        }
+        plans.insert(stored.key, Arc::clone(&matches));
+        Ok(matches)
+    }
+
+    /// A reservation of a subscription was given back: the newest event that it stood in the way of is planned.
+    async fn replan(&self, tx: &mut Tx<'_>, subscription: i64, notification: Key) -> Result<Step> {
+        known::catch_up(tx, &self.planner.known).await?;
+        let asked = params![notification.0];
+        let given_up = tx.query_opt(&GIVEN_UP, asked, |row| {
+            let reason: Option<SkipReason> = row.opt_text(1)?.and_then(|word| word.parse().ok());
+            Ok((row.opt_int(0)?.map(Key), reason))
+        });
+        let (told_of, skipped) = given_up.await?.unwrap_or_default();
+        let asked = params![subscription, notification.0];
+        let waiting = tx.query(&WAITING, asked, |row| {
+            Ok((event_row(row)?, row.word::<SuppressReason>(22)?))
+        });
+        let mut notifications = 0;
+        for (stored, reason) in waiting.await? {
+            // What could not be sent to this target is not sent there again for the sake of another subscription; what its
+            // own no longer wanted is.
+            let same_message = reason == SuppressReason::SameTarget && told_of == Some(stored.key);
+            if same_message && skipped != Some(SkipReason::Unsubscribed) {
+                continue;
+            }
+            let Some(feed) = self.planner.known.feed(&stored.event.feed) else { continue };
+            let subject = subject(&stored, &feed);
+            let (planned, _) = self.planner.plan(tx, &subject, &[subscription], false, self.now).await?;
+            if let Some(planned) = planned.first() {
+                let told = params![stored.key.0, subscription, planned.id.uuid()];
+                tx.execute(&TOLD_AFTER_ALL, told).await?;
+                notifications += 1;
+                break;
+            }
+        }
+        tx.execute(&RELEASE_DONE, params![subscription, notification.0]).await?;
+        Ok(Step::Planned { notifications })
+    }
+}
+
+fn subject<'e>(stored: &'e StoredEvent, feed: &'e Feed) -> Subject<'e> {
+    Subject { key: stored.key, id: stored.id, event: &stored.event, feed, actor: &stored.accepted_by }
+}
+
+/// Whether a subscription, as it was, was concerned.
+fn matched(then: &Subscription, feed: &Feed, stored: &StoredEvent) -> bool {
+    then.active
+        && feed.enabled
+        && then.test == stored.event.test
+        && Matcher::compile(&then.filter, feed).judge(&stored.event).matches
+}
