@@ -136,6 +136,7 @@ fn message() -> Message {
         body: "The level in the well is above the mark. ".repeat(11),
         data: None,
         list: None,
+        presentation: None,
         at: "2031-03-04T10:00:00Z".parse().unwrap(),
     }
 }

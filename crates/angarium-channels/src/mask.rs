@@ -171,6 +171,7 @@ mod tests {
             body: "level high\nok\nvalve stuck".to_owned(),
             data: Some(r#"{"code": 17}"#.to_owned()),
             list: None,
+            presentation: None,
             at: angarium_domain::time::Timestamp::EPOCH,
         }
     }

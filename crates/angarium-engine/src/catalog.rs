@@ -1,5 +1,7 @@
-//! What is configured: channels, and lists with their members. Immutable; the API stamps from it what a
-//! notification is sent by, and the dispatcher looks members up in it at the first attempt (OB-07).
+//! What is configured: channels. Immutable.
+//!
+//! Lists are kept in the store, whoever made them, so that they can change while messages to them are queued (OB-07).
+//! Lists that nobody changes may be given here besides; the store's come first.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +9,7 @@ use angarium_domain::address::Address;
 use angarium_domain::channel::{ChannelKind, ChannelSettings};
 use angarium_domain::disposition::Rules;
 use angarium_domain::text::{ChannelName, ListName};
+use angarium_store::{ChannelFacts, Channels};
 
 /// A list: whom a name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub struct List {
 pub struct Catalog {
     /// Every configured channel.
     pub channels: BTreeMap<ChannelName, ChannelSettings>,
-    /// Every configured list; its channel is always one of `channels`.
+    /// Lists besides those in the store; the channel of each is one of `channels`.
     pub lists: BTreeMap<ListName, List>,
 }
 
@@ -33,13 +36,20 @@ impl Catalog {
         Some((list, self.channels.get(&list.channel)?))
     }
 
-    /// The kind and the channel that a notification to this list is stamped with; `email` and none for a list
-    /// that is not known (OB-04).
+    /// The kind and the channel that a notification to this list is stamped with, if it is none of the store's; `email`
+    /// and none for a list that is not known (OB-04).
     pub fn stamp(&self, list: &ListName) -> (ChannelKind, Option<ChannelName>) {
         match self.list(list.as_str()) {
             Some((list, settings)) => (settings.kind, Some(list.channel.clone())),
             None => (ChannelKind::Email, None),
         }
+    }
+
+    /// The channels as planning sees them.
+    pub fn facts(&self) -> Channels {
+        let facts =
+            |settings: &ChannelSettings| ChannelFacts { kind: settings.kind, enabled: settings.enabled };
+        self.channels.iter().map(|(name, settings)| (name.clone(), facts(settings))).collect()
     }
 
     /// What the channel says about failures; the defaults of its kind if it is not configured any more.

@@ -1,17 +1,20 @@
 //! The path of one claimed notification, step by step: load it (which shows that the claim still stands), find
 //! out whom it goes to, send, decide what follows.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use angarium_domain::adapter::{Adapter, Delivery, Message};
 use angarium_domain::address::Address;
 use angarium_domain::chance::Chance;
 use angarium_domain::channel::{ChannelKind, ChannelSettings, OnAmbiguous};
-use angarium_domain::disposition::{Rules, Scope, decide};
+use angarium_domain::disposition::{Disposition, Next, Progress, Rules, Scope, decide};
 use angarium_domain::outcome::{Failure, FailureClass, LastError, Outcome};
-use angarium_domain::text::ChannelName;
+use angarium_domain::presentation::Presentation;
+use angarium_domain::state::{Refused, SkipReason, State};
+use angarium_domain::text::{ChannelName, Locale};
 use angarium_domain::time::{Clock, Timestamp};
 use angarium_store::{AttemptRecord, Claim, Payload, ScopeChange, ScopedLane, Settlement, Store, StoreError};
 
@@ -21,7 +24,8 @@ use crate::leases::Leases;
 use crate::permits::Spare;
 use crate::receivers::Receivers;
 use crate::registry::Registry;
-use crate::{list, sending};
+use crate::render::Renderings;
+use crate::{list, sending, telling};
 
 /// What every delivery shares.
 pub(crate) struct Context {
@@ -34,6 +38,10 @@ pub(crate) struct Context {
     pub(crate) node: String,
     pub(crate) observer: Observer,
     pub(crate) receivers: Receivers,
+    pub(crate) renderings: Arc<Renderings>,
+    pub(crate) default_locale: Locale,
+    /// Event types and channels that were warned of: there is no template for them.
+    pub(crate) untemplated: Mutex<HashSet<(String, String)>>,
     /// Nothing new is to be begun.
     pub(crate) stopping: AtomicBool,
 }
@@ -68,6 +76,8 @@ pub(crate) enum Stop {
     Moved,
     /// The notification is parked without a try.
     Park(LastError),
+    /// Nobody is to be told any more.
+    Skip(SkipReason),
     /// The database did not answer; the row goes back and is left alone for a while.
     Store(StoreError),
 }
@@ -91,7 +101,8 @@ impl Context {
         };
         let now = self.clock.now();
         let not_before = match stop {
-            Stop::Park(error) => return self.without_a_try(claim, error),
+            Stop::Park(error) => return self.without_a_try(claim, |state, now| state.park(now, error)),
+            Stop::Skip(reason) => return self.without_a_try(claim, |state, now| state.skip(now, reason)),
             Stop::Moved => now,
             Stop::Lost => {
                 tracing::info!(notification.id = %claim.id, "a claim was dropped before anything was sent");
@@ -111,6 +122,7 @@ impl Context {
 
     async fn attempt(self: &Arc<Self>, claim: &Claim, spare: Spare) -> Result<Settlement, Stop> {
         let payload = self.store.load(claim, self.clock.now()).await?.ok_or(Stop::Lost)?;
+        let payload = if claim.tells { telling::prepare(self, claim, payload).await? } else { payload };
         let message = Arc::new(message_of(claim, &payload));
         match (&claim.list, &claim.address) {
             (None, Some(address)) => self.attempt_address(claim, payload, message, address).await,
@@ -130,10 +142,14 @@ impl Context {
             claim.channel.as_ref().ok_or_else(|| park(FailureClass::PermanentConfig, "no channel"))?;
         let way = self.way(channel)?;
         if let Some(reason) = payload.suppressed {
+            if claim.tells {
+                return Err(Stop::Skip(SkipReason::Unsubscribed));
+            }
             return Err(park(FailureClass::PermanentRecipient, suppressed(&reason)));
         }
         self.last_look(claim, &way).await?;
         let started_at = self.clock.now();
+        let template = template_of(&message);
         let delivery = Delivery {
             channel: way.channel.clone(),
             message,
@@ -144,7 +160,8 @@ impl Context {
         let outcome = self.send(&way, &delivery).await.pop();
         let outcome =
             outcome.unwrap_or_else(|| Outcome::Failed(Failure::new(FailureClass::Internal, "no outcome")));
-        self.settle_address(claim, &way, address, outcome, started_at)
+        let tried = Tried { outcome, started_at, template };
+        self.settle_address(claim, &way, address, tried)
             .ok_or_else(|| park(FailureClass::Internal, "the notification was not live when it was claimed"))
     }
 
@@ -153,12 +170,12 @@ impl Context {
         claim: &Claim,
         way: &Way,
         address: &Address,
-        outcome: Outcome,
-        started_at: Timestamp,
+        tried: Tried,
     ) -> Option<Settlement> {
         let now = self.clock.now();
-        let follows = decide(&outcome, claim.progress, &way.rules(), now, self.chance.as_ref());
-        let attempt = record(&outcome, started_at, now, &self.node);
+        let Tried { outcome, started_at, template } = tried;
+        let follows = self.follows(claim, &outcome, claim.progress, way);
+        let attempt = AttemptRecord { template, ..record(&outcome, started_at, now, &self.node) };
         let (error, class, provider_message_id) = match outcome {
             Outcome::Delivered(receipt) => (None, None, receipt.provider_message_id),
             Outcome::Failed(failure) => (Some(failure.as_last_error()), Some(failure.class), None),
@@ -184,9 +201,29 @@ impl Context {
         })
     }
 
-    /// Parked before anything was tried: no attempt, no budget.
-    fn without_a_try(&self, claim: &Claim, error: LastError) -> Option<Settlement> {
-        let state = claim.state.clone().park(self.clock.now(), error).ok()?;
+    /// What follows from an outcome. What may be sent once at most is never sent again, whatever the reason.
+    pub(crate) fn follows(
+        &self,
+        claim: &Claim,
+        outcome: &Outcome,
+        progress: Progress,
+        way: &Way,
+    ) -> Disposition {
+        let follows = decide(outcome, progress, &way.rules(), self.clock.now(), self.chance.as_ref());
+        match follows.next {
+            Next::Deliver => follows,
+            _ if claim.at_most_once => Disposition { next: Next::Park, ..follows },
+            _ => follows,
+        }
+    }
+
+    /// It ended before anything was tried: no attempt, no budget.
+    fn without_a_try(
+        &self,
+        claim: &Claim,
+        end: impl FnOnce(State, Timestamp) -> Result<State, Refused>,
+    ) -> Option<Settlement> {
+        let state = end(claim.state.clone(), self.clock.now()).ok()?;
         Some(Settlement::of(claim, state, claim.progress))
     }
 
@@ -219,10 +256,8 @@ impl Context {
             return Err(Stop::Lost);
         }
         let marked = match way.settings.on_ambiguous {
-            OnAmbiguous::Retry => true,
-            OnAmbiguous::Park | OnAmbiguous::Lookup => {
-                self.store.mark_on_wire(claim, self.clock.now()).await?
-            }
+            OnAmbiguous::Retry if !claim.at_most_once => true,
+            _ => self.store.mark_on_wire(claim, self.clock.now()).await?,
         };
         if marked && may_begin() { Ok(()) } else { Err(Stop::Lost) }
     }
@@ -242,6 +277,18 @@ impl Context {
         }
         outcomes
     }
+}
+
+/// A send, and how it ended.
+struct Tried {
+    outcome: Outcome,
+    started_at: Timestamp,
+    template: Option<String>,
+}
+
+/// The template that a message's text came from.
+pub(crate) fn template_of(message: &Message) -> Option<String> {
+    message.presentation.as_ref()?.template.clone()
 }
 
 /// Whether the receiver failed or worked; nothing if the outcome does not tell. Whoever answers works.
@@ -268,6 +315,7 @@ fn message_of(claim: &Claim, payload: &Payload) -> Message {
         body: payload.body.clone(),
         data: payload.data.clone(),
         list: claim.list.clone(),
+        presentation: payload.presentation.as_deref().and_then(Presentation::from_json),
         at: claim.enqueued_at.unwrap_or(claim.created_at),
     }
 }
@@ -290,6 +338,7 @@ pub(crate) fn record(
         retry_after_s: None,
         response_excerpt: None,
         targets: None,
+        template: None,
     };
     match outcome {
         Outcome::Delivered(receipt) => {

@@ -5,13 +5,14 @@
 //! flight; a hard stop may come at any point, since whatever was in flight is a lease that another start (or
 //! node) takes back. A node whose [`Vitals`] forbid it claims nothing, and goes on with what it has.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use angarium_domain::chance::Chance;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::outcome::FailureClass;
+use angarium_domain::text::Locale;
 use angarium_domain::time::{Clock, Timestamp};
 use angarium_store::{Claim, Quota, Settlement, Store, StoreError};
 use tokio::sync::{mpsc, watch};
@@ -23,10 +24,11 @@ use crate::leases::Leases;
 use crate::permits::{Permit, Permits};
 use crate::receivers::Receivers;
 use crate::registry::Registry;
+use crate::render::Renderings;
 use crate::settler::{self, Done, Finished};
 use crate::vitals::Vitals;
 use crate::wake::Wake;
-use crate::{leases, recovery};
+use crate::{leases, planner, recovery};
 
 /// Told the kind of channel of every send, and its class of failure if it failed.
 pub type Observer = Arc<dyn Fn(ChannelKind, Option<FailureClass>) + Send + Sync>;
@@ -58,6 +60,10 @@ pub struct Parts {
     pub vitals: Arc<Vitals>,
     /// Chance, for jitter.
     pub chance: Arc<dyn Chance>,
+    /// Texts of events, rendered.
+    pub renderings: Arc<Renderings>,
+    /// The language of texts where the one that was asked for is not there.
+    pub default_locale: Locale,
     /// Who wakes it.
     pub wake: Wake,
     /// Who is told of every send.
@@ -87,6 +93,9 @@ impl Dispatcher {
             node: settings.node.clone(),
             observer: parts.observer,
             receivers: Receivers::default(),
+            renderings: parts.renderings,
+            default_locale: parts.default_locale,
+            untemplated: Mutex::default(),
             stopping: AtomicBool::new(false),
         });
         let ended_by = if context.store.is_shared() { context.clock.now() } else { Timestamp::LAST };
@@ -102,6 +111,11 @@ impl Dispatcher {
         let mut beside = JoinSet::new();
         beside.spawn(leases::keep(Arc::clone(&context), settings.lease));
         beside.spawn(recovery::keep_looking(Arc::clone(&context), settings.lease));
+        beside.spawn(planner::keep_planning(
+            Arc::clone(&context),
+            parts.wake.clone(),
+            settings.dispatch_interval,
+        ));
         beside.spawn(take_hints(Arc::clone(&context.store), parts.wake.clone()));
         let worker = Worker {
             permits: Permits::new(settings.max_parallel_deliveries.max(1)),

@@ -13,11 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use angarium_domain::adapter::Message;
+use angarium_domain::address::Address;
 use angarium_domain::outcome::FailureClass;
 use angarium_domain::targets::TargetState;
+use angarium_domain::text::{ChannelName, ListName};
 use angarium_store::{Claim, Payload, Settlement, Target};
 
-use crate::delivery::{Context, Stop, Way, park};
+use crate::delivery::{Context, Stop, Way, park, template_of};
 use crate::permits::{Permit, Spare};
 use crate::receivers::{Probe, Turn};
 use groups::{Group, UnderWay, delivery_to, due_groups};
@@ -65,7 +67,7 @@ pub(crate) async fn attempt(
         round.take_in(context, claim, &way, &mut targets, Some(ended)).await;
     }
     round.write_untried(context, claim, &mut targets).await;
-    round.settlement(context, claim, &way, &targets, started_at)
+    round.settlement(context, claim, &way, &targets, (started_at, template_of(&message)))
 }
 
 /// What an attempt does next.
@@ -130,21 +132,31 @@ async fn members(
             claim.channel.as_ref().ok_or_else(|| park(FailureClass::PermanentConfig, "no channel"))?;
         return Ok((context.way(channel)?, payload.targets));
     }
-    let (list, settings) = context
-        .catalog
-        .list(name)
+    let (channel, members) = present_members(context, name)
+        .await?
         .ok_or_else(|| park(FailureClass::PermanentConfig, format!("list not found: {name}")))?;
-    let way = context.way(&list.channel)?;
-    let members = list.members.clone();
-    if !context.store.resolve(claim, settings.kind, &list.channel, members, context.clock.now()).await? {
+    let way = context.way(&channel)?;
+    if !context.store.resolve(claim, way.settings.kind, &channel, members, context.clock.now()).await? {
         return Err(Stop::Lost);
     }
     // Permits were taken, and waits looked at, for the channel that the row was stamped with.
-    if claim.channel.as_ref() != Some(&list.channel) {
+    if claim.channel.as_ref() != Some(&channel) {
         return Err(Stop::Moved);
     }
     let resolved = context.store.load(claim, context.clock.now()).await?.ok_or(Stop::Lost)?;
     Ok((way, resolved.targets))
+}
+
+/// The channel and the members that a list has now (OB-07); none if there is no such list.
+async fn present_members(context: &Context, name: &str) -> Result<Option<(ChannelName, Vec<Address>)>, Stop> {
+    if let Ok(name) = ListName::parse(name)
+        && let Some(list) = context.store.known_list(&name, true).await?
+    {
+        let members = list.members.iter().map(|member| member.address.clone());
+        return Ok(Some((list.channel.clone(), members.collect())));
+    }
+    let configured = context.catalog.list(name);
+    Ok(configured.map(|(list, _)| (list.channel.clone(), list.members.clone())))
 }
 
 /// Whether one more group may be sent to. Before the first one nothing has been sent, and the claim can be dropped;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use angarium_domain::channel::OnAmbiguous;
 use angarium_domain::disposition::{Next, decide};
 use angarium_domain::outcome::{Failure, FailureClass, Outcome};
 use angarium_domain::time::Timestamp;
@@ -71,7 +72,10 @@ fn interrupted(
     now: Timestamp,
 ) -> Option<Settlement> {
     let Abandoned { claim, node, on_wire, claimed_at } = lost;
-    let rules = context.catalog.rules(claim.channel.as_ref(), claim.kind);
+    let mut rules = context.catalog.rules(claim.channel.as_ref(), claim.kind);
+    if claim.at_most_once {
+        rules.on_ambiguous = OnAmbiguous::Park;
+    }
     let detail = format!(
         "node {node} let its lease end while it held this notification; whether it was sent is not known"
     );
@@ -96,6 +100,7 @@ fn interrupted(
             retry_after_s: None,
             response_excerpt: None,
             targets: None,
+            template: None,
         }),
         ..Settlement::of(&claim, state, progress)
     })

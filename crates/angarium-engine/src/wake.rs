@@ -4,18 +4,32 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// Wakes the dispatcher. Many wake-ups before it looks are one.
+/// Wakes the dispatcher and the planner. Many wake-ups before one of them looks are one.
 #[derive(Clone, Debug, Default)]
-pub struct Wake(Arc<Notify>);
+pub struct Wake {
+    dispatcher: Arc<Notify>,
+    planner: Arc<Notify>,
+}
 
 impl Wake {
     /// There may be new work.
     pub fn now(&self) {
-        self.0.notify_one();
+        self.dispatcher.notify_one();
+        self.planner.notify_one();
     }
 
-    /// Returns after the next wake-up, or at once if there was one since the last return.
+    /// There may be something to deliver; nothing is to be planned.
+    pub(crate) fn deliver(&self) {
+        self.dispatcher.notify_one();
+    }
+
+    /// Returns after the next wake-up, or at once if there was one since the last return: for the dispatcher.
     pub async fn wait(&self) {
-        self.0.notified().await;
+        self.dispatcher.notified().await;
+    }
+
+    /// The same for the planner.
+    pub async fn wait_to_plan(&self) {
+        self.planner.notified().await;
     }
 }

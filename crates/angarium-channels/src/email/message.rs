@@ -59,12 +59,12 @@ const HEADER_BYTES: usize = 1024;
 ///
 /// Fails for good if the message's options are wrong or the letterhead's settings cannot stand in a header.
 pub fn compose(letterhead: &Letterhead, message: &Message) -> Result<Composed, Failure> {
-    let options = Options::of(message.data.as_deref())
+    let options = Options::of(message.options())
         .map_err(|error| Failure::new(FailureClass::PermanentMessage, error.to_string()))?;
     check(letterhead)?;
     let reply_to = options.reply_to.as_ref().or(letterhead.reply_to.as_ref());
     let unsubscribe = options.unsubscribe.as_ref().or(letterhead.unsubscribe.as_ref());
-    let content = Content::of(message, options.html.as_deref());
+    let content = Content::of(message, options.html.as_deref().or(message.html()));
 
     let mut fields = vec![
         Field::tokens("Date", [date(message.at).as_str()]),

@@ -4,6 +4,7 @@
 use angarium_domain::adapter::Message;
 use angarium_domain::id::NotificationId;
 use angarium_domain::outcome::{Failure, FailureClass};
+use angarium_domain::presentation::EventFacts;
 use angarium_domain::time::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 struct Payload<'a> {
     id: NotificationId,
     #[serde(rename = "type")]
-    kind: &'static str,
+    kind: &'a str,
     timestamp: Timestamp,
     data: Data<'a>,
 }
@@ -21,6 +22,8 @@ struct Payload<'a> {
 struct Data<'a> {
     subject: &'a str,
     body: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'a EventFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     list: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,11 +36,13 @@ pub(crate) fn bytes(message: &Message) -> Result<Vec<u8>, Failure> {
     let refuse = |_| Failure::new(FailureClass::Internal, "the message cannot be written as JSON");
     let data = message.data.as_deref().map(serde_json::from_str).transpose().map_err(refuse)?;
     let Message { subject, body, .. } = message;
+    let event = message.presentation.as_ref().map(|presentation| &presentation.event);
     serde_json::to_vec(&Payload {
         id: message.id,
-        kind: "notification",
+        // What happened, where something did.
+        kind: event.map_or("notification", |event| &event.kind),
         timestamp: message.at,
-        data: Data { subject, body, list: message.list.as_deref(), data },
+        data: Data { subject, body, event, list: message.list.as_deref(), data },
     })
     .map_err(refuse)
 }

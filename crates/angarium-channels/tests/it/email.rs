@@ -71,6 +71,7 @@ pub(crate) fn message() -> Message {
         body: "Level is high.\n.\nPlease look.".to_owned(),
         data: None,
         list: Some("ops".to_owned()),
+        presentation: None,
         at: "2031-03-04T10:00:00Z".parse().unwrap(),
     }
 }

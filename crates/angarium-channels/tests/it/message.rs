@@ -29,6 +29,7 @@ fn message() -> Message {
         body: "Größe 12 °C\n.\nFrom here".to_owned(),
         data: None,
         list: Some("ops".to_owned()),
+        presentation: None,
         at: "2031-03-04T09:59:58.5Z".parse().unwrap(),
     }
 }

@@ -45,6 +45,7 @@ fn delivery(url: &str) -> Delivery {
         body: "é😀\nline".to_owned(),
         data: Some(r#"{ "b" : 2.50, "a": [1] }"#.to_owned()),
         list: Some("ops".to_owned()),
+        presentation: None,
         at: "2031-03-04T09:59:58.5Z".parse().unwrap(),
     };
     Delivery {

@@ -128,11 +128,10 @@ impl Round {
         ended: Option<Ended>,
     ) {
         let Some((group, outcomes)) = ended else { return };
-        let now = context.clock.now();
         let mut results = Vec::new();
         for (place, outcome) in group.places.into_iter().zip(outcomes) {
             let Some(target) = targets.get_mut(place) else { continue };
-            let follows = decide(&outcome, target.progress, &way.rules(), now, context.chance.as_ref());
+            let follows = context.follows(claim, &outcome, target.progress, way);
             let (error, class, provider_id) = match &outcome {
                 Outcome::Delivered(receipt) => (None, None, receipt.provider_message_id.clone()),
                 Outcome::Failed(failure) => (Some(failure.as_last_error()), Some(failure.class), None),
@@ -230,7 +229,7 @@ impl Round {
         claim: &Claim,
         way: &Way,
         targets: &[Target],
-        started_at: Timestamp,
+        (started_at, template): (Timestamp, Option<String>),
     ) -> Result<Settlement, Stop> {
         let now = context.clock.now();
         let wider = self.widest(claim, way, targets);
@@ -246,6 +245,7 @@ impl Round {
             .map_err(|refused| park(FailureClass::Internal, refused.to_string()))?;
         let outcome = self.outcome();
         let attempt = AttemptRecord {
+            template,
             targets: Some(serde_json::Value::from(self.told).to_string()),
             ..record(&outcome, started_at, now, &context.node)
         };

@@ -16,7 +16,7 @@ use angarium_domain::limits::Limits;
 use angarium_domain::outcome::{Failure, FailureClass, Outcome, Receipt};
 use angarium_domain::retry::RetryPolicy;
 use angarium_domain::state::Status;
-use angarium_domain::text::{Actor, Body, ChannelName, ListName, Provenance, Subject};
+use angarium_domain::text::{Actor, Body, ChannelName, ListName, Locale, Provenance, Subject};
 use angarium_domain::time::{Clock, ManualClock, Timestamp};
 use angarium_engine::catalog::{Catalog, List};
 use angarium_engine::clock::FollowingClock;
@@ -350,6 +350,8 @@ impl World {
             clock: Arc::new(ReadClock { clock: Arc::clone(&self.followed), readings: self.readings.clone() }),
             vitals: node.vitals(),
             chance: Arc::new(SeededChance::new(1)),
+            renderings: Arc::default(),
+            default_locale: Locale::parse("en-US").unwrap(),
             wake: self.wake.clone(),
             observer: Arc::new(|_, _| ()),
         };
