@@ -79,6 +79,7 @@ mod tests {
     use std::io::{self, ErrorKind, Write};
 
     use super::*;
+    use crate::cli::output::Output;
     use crate::cli::output::tests::Captured;
 
     /// The answers of a server to ids that are named after them.
@@ -157,7 +158,7 @@ mod tests {
             *calls.borrow_mut() += 1;
             answer(id)
         };
-        let mut out = Out::to(Box::new(Closed), Format::Table);
+        let mut out = Out::to(Box::new(Closed), Output::Table);
         assert_eq!(each(&ids, act, "is done", &mut out).unwrap(), Exit::Fine);
         assert!(out.finish().is_ok());
         assert_eq!(calls.take(), 100);

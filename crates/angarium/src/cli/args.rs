@@ -3,17 +3,24 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use angarium_domain::channel::ChannelKind;
-use angarium_domain::id::NotificationId;
-use angarium_domain::state::Status;
 use angarium_domain::text::{ChannelName, TextError};
 use angarium_domain::time::Timestamp;
 use clap::{Args, Parser, Subcommand};
-use serde_json::value::RawValue;
 use url::Url;
 
-use super::output::Format;
+use super::output::Output;
 use crate::config::units::{self, UnitError};
+
+mod events;
+mod notifications;
+mod routes;
+
+pub(super) use events::{AnnounceArgs, EventArgs, EventCommand, EventListArgs};
+pub(super) use notifications::{ActionArgs, ListArgs, NotificationCommand, SendArgs};
+pub(super) use routes::{
+    ExportArgs, MergeArgs, ObjectCommand, ReplaceArgs, RuleArgs, SubscriptionArgs, SubscriptionCommand,
+    TemplateCommand,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,9 +28,13 @@ Examples:
   angarium send --list ops --subject 'Pump 3 stopped' --body 'Pressure fell below 2 bar.'
   angarium notification list --status parked
   angarium notification list --status parked --all -o ids | xargs -r angarium notification retry
+  angarium event publish --feed outages --type NewOutage --key 42 --field area='Bakakeng Central'
+  angarium event explain 01976e5c-8a5e-7c3a-9a0b-2f5d1c3b4a59
   angarium config check
 
 Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 an action matched nothing, 4 the server, or the database, cannot be reached.";
+
+const GLOBAL: &str = "Options of every command";
 
 /// Angarium, a durable notification server
 #[derive(Debug, Parser)]
@@ -41,17 +52,18 @@ pub struct Invocation {
 #[derive(Clone, Debug, Default, Args)]
 pub struct Globals {
     /// Configuration file [default: angarium.toml in the working directory, if there is one]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     pub config: Option<PathBuf>,
     /// Server to talk to [default: the address in the configuration]
-    #[arg(long, global = true, value_name = "URL", env = "ANGARIUM_SERVER", hide_env_values = true, value_parser = server)]
+    #[arg(long, global = true, value_name = "URL", env = "ANGARIUM_SERVER", hide_env_values = true, value_parser = server,
+        help_heading = GLOBAL)]
     pub server: Option<Url>,
     /// File with the API key [default: the variable ANGARIUM_KEY, or the admin key that the server left]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     pub key_file: Option<PathBuf>,
     /// How results are shown
-    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
+    #[arg(short, long, global = true, value_enum, default_value_t = Output::Table, help_heading = GLOBAL)]
+    pub output: Output,
 }
 
 /// What the program can do.
@@ -80,6 +92,21 @@ pub enum ClientCommand {
     /// Look at notifications and act on them
     #[command(subcommand, alias = "notifications")]
     Notification(NotificationCommand),
+    /// Publish events, look at them, and ask why somebody was told or was not
+    #[command(subcommand, alias = "events")]
+    Event(EventCommand),
+    /// Manage subscriptions: who is told of which events
+    #[command(subcommand, alias = "subscriptions")]
+    Subscription(SubscriptionCommand),
+    /// Manage feeds: where events come from, of which types, and by which fields they are filtered
+    #[command(subcommand, alias = "feeds")]
+    Feed(ObjectCommand),
+    /// Manage lists: addresses on one channel that belong together
+    #[command(subcommand, alias = "lists")]
+    List(ObjectCommand),
+    /// Manage templates: what people read of an event
+    #[command(subcommand, alias = "templates")]
+    Template(TemplateCommand),
     /// Show queue depth, stuck and parked counts: global, per site, per node
     #[command(alias = "kpis")]
     Kpi,
@@ -112,137 +139,6 @@ pub enum ClientCommand {
         /// Which shell
         shell: clap_complete::Shell,
     },
-}
-
-const SEND_EXAMPLES: &str = "\
-Examples:
-  angarium send --list ops --subject 'Pump 3 stopped' --body 'Pressure fell below 2 bar.'
-  angarium send --to hooks:https://example.com/alarms --subject Test --body Test
-  angarium send --channel mail --to a@example.com --subject Report --body-file report.txt
-  uptime | angarium send --list ops --subject Uptime --body-file -";
-
-/// What to send, and to whom.
-#[derive(Debug, Args)]
-#[command(after_help = SEND_EXAMPLES)]
-#[command(group = clap::ArgGroup::new("whom").required(true).args(["list", "to"]))]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["body", "body_file"]))]
-pub struct SendArgs {
-    /// List whose members are told
-    #[arg(long, value_name = "NAME")]
-    pub list: Option<String>,
-    /// One address: CHANNEL:ADDRESS, mailto:ADDRESS or a URL; with --channel the address alone
-    #[arg(long, value_name = "ADDRESS")]
-    pub to: Option<String>,
-    /// Channel that leads to the address
-    #[arg(long, value_name = "NAME", requires = "to", conflicts_with = "list", value_parser = channel)]
-    pub channel: Option<ChannelName>,
-    /// One line
-    #[arg(long)]
-    pub subject: String,
-    /// Plain text
-    #[arg(long)]
-    pub body: Option<String>,
-    /// File with the plain text; - for stdin
-    #[arg(long, value_name = "FILE")]
-    pub body_file: Option<PathBuf>,
-    /// JSON that travels along
-    #[arg(long, value_name = "JSON", value_parser = json)]
-    pub data: Option<Box<RawValue>>,
-    /// Id of your own (a UUID): sending the same again stores nothing [default: a new one]
-    #[arg(long, value_name = "UUID")]
-    pub id: Option<NotificationId>,
-    /// Site it comes from
-    #[arg(long)]
-    pub site: Option<String>,
-    /// Instance of the producer at that site
-    #[arg(long)]
-    pub instance: Option<String>,
-    /// Script or program it comes from
-    #[arg(long)]
-    pub script: Option<String>,
-    /// Node of the site it comes from
-    #[arg(long)]
-    pub node: Option<String>,
-}
-
-/// What can be done with notifications.
-#[derive(Debug, Subcommand)]
-pub enum NotificationCommand {
-    /// List notifications, the newest first
-    List(ListArgs),
-    /// Show one notification with its attempts and its trail
-    Show {
-        /// Its id
-        id: NotificationId,
-    },
-    /// Try parked notifications again, with a fresh count of retries
-    Retry(ActionArgs),
-    /// Give parked notifications up for good
-    Discard(ActionArgs),
-    /// Stop notifications that are still waiting
-    Cancel(ActionArgs),
-}
-
-const LIST_EXAMPLES: &str = "\
-Examples:
-  angarium notification list --status parked --since 24h
-  angarium notification list --stuck -o json
-  angarium notification list --list ops --q pump --all";
-
-/// Which notifications to list.
-#[derive(Debug, Args)]
-#[command(after_help = LIST_EXAMPLES)]
-pub struct ListArgs {
-    /// pending, retrying, delivered, parked, discarded or skipped
-    #[arg(long)]
-    pub status: Option<Status>,
-    /// email, sms, webhook, ntfy, slack, teams or in_app
-    #[arg(long)]
-    pub kind: Option<ChannelKind>,
-    /// Name of a channel
-    #[arg(long)]
-    pub channel: Option<String>,
-    /// Name of a list
-    #[arg(long)]
-    pub list: Option<String>,
-    /// Site they come from
-    #[arg(long)]
-    pub site: Option<String>,
-    /// Node they come from
-    #[arg(long)]
-    pub node: Option<String>,
-    /// Text in the subject
-    #[arg(long, value_name = "TEXT")]
-    pub q: Option<String>,
-    /// Accepted at or after: a time such as 2026-07-07T01:02:03Z, or how long ago, such as 2h
-    #[arg(long, value_name = "TIME")]
-    pub since: Option<String>,
-    /// Accepted before: a time, or how long ago
-    #[arg(long, value_name = "TIME")]
-    pub until: Option<String>,
-    /// Only those that are not done and older than the server's limit
-    #[arg(long)]
-    pub stuck: bool,
-    /// At most so many, 1 to 500 (with --all: so many at a time)
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
-    pub limit: u16,
-    /// Go on where an earlier listing ended
-    #[arg(long)]
-    pub cursor: Option<String>,
-    /// All of them, page after page
-    #[arg(long)]
-    pub all: bool,
-}
-
-/// Which notifications to act on, and why.
-#[derive(Debug, Args)]
-pub struct ActionArgs {
-    /// Their ids
-    #[arg(required = true, value_name = "ID")]
-    pub ids: Vec<NotificationId>,
-    /// Why; kept in the trail of each
-    #[arg(long)]
-    pub reason: Option<String>,
 }
 
 /// What can be done with API keys.
@@ -390,6 +286,15 @@ fn duration(text: &str) -> Result<Duration, &'static str> {
     units::duration(text).map_err(UnitError::of_duration)
 }
 
-fn json(text: &str) -> Result<Box<RawValue>, serde_json::Error> {
-    serde_json::from_str(text)
+/// A duration that the server reads itself: the text stays as it was written.
+fn span(text: &str) -> Result<String, &'static str> {
+    duration(text).map(|_| text.to_owned())
+}
+
+/// `NAME=VALUE`; the value may be empty, and may hold further signs of equality.
+fn named(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("is not of the form NAME=VALUE"),
+    }
 }

@@ -14,8 +14,12 @@ pub(super) fn run(path: Option<&Path>, out: &mut Out) -> Result<Exit, Failure> {
     match out.format() {
         Format::Json => out.line(&as_json(&loaded).to_string()),
         Format::Ids => {
-            loaded.config.channels.keys().for_each(|name| out.line(name.as_str()));
-            loaded.config.lists.keys().for_each(|name| out.line(name.as_str()));
+            let Config { channels, lists, feeds, templates, subscriptions, .. } = &loaded.config;
+            channels.keys().for_each(|name| out.line(name.as_str()));
+            lists.keys().for_each(|name| out.line(name.as_str()));
+            feeds.keys().for_each(|id| out.line(id.as_str()));
+            templates.keys().for_each(|name| out.line(name));
+            subscriptions.keys().for_each(|key| out.line(key.as_str()));
         }
         Format::Table => {
             for warning in &loaded.warnings {
@@ -32,9 +36,15 @@ fn summary(loaded: &Loaded) -> String {
         Some(file) => file.display().to_string(),
         None => "no file, the defaults".to_owned(),
     };
-    let channels = counted(loaded.config.channels.len(), "channel");
-    let lists = counted(loaded.config.lists.len(), "list");
-    format!("{}: fine ({channels}, {lists})", escape(&file))
+    let config = &loaded.config;
+    let parts = [
+        counted(config.channels.len(), "channel"),
+        counted(config.lists.len(), "list"),
+        counted(config.feeds.len(), "feed"),
+        counted(config.templates.len(), "template"),
+        counted(config.subscriptions.len(), "subscription"),
+    ];
+    format!("{}: fine ({})", escape(&file), parts.join(", "))
 }
 
 fn as_json(loaded: &Loaded) -> Value {
@@ -46,6 +56,9 @@ fn as_json(loaded: &Loaded) -> Value {
         "file": loaded.file.as_ref().map(|file| file.display().to_string()),
         "channels": loaded.config.channels.len(),
         "lists": loaded.config.lists.len(),
+        "feeds": loaded.config.feeds.len(),
+        "templates": loaded.config.templates.len(),
+        "subscriptions": loaded.config.subscriptions.len(),
         "warnings": loaded.warnings.iter().map(warning).collect::<Vec<_>>(),
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use angarium_egress::{Client, Fault, FaultKind, Guard, Options, Request, Response, Trust, roots_from_pem};
 use http::Method;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use url::Url;
 
 use super::args::Globals;
@@ -15,6 +15,11 @@ use crate::config::Secret;
 /// How long one call may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long storing a request full of lines may take.
+const LINES_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const MAIL: HeaderValue = HeaderValue::from_static("message/rfc822");
 
 /// Waits between the tries of a call that may be repeated.
@@ -86,6 +91,46 @@ impl Api {
         let mut request = self.request(Method::POST, path, &[], mail)?;
         request.headers.insert(CONTENT_TYPE, MAIL);
         self.answer(self.exchange_repeatedly(request))
+    }
+
+    /// Changes something that stands, once; if `version` is given, only if it is still at that.
+    pub(super) fn change(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: String,
+        version: Option<&str>,
+    ) -> Result<String, Failure> {
+        let mut request = self.request(method, path, &[], body)?;
+        if let Some(version) = version {
+            let quoted = if version.contains('"') { version.to_owned() } else { format!("\"{version}\"") };
+            let value = HeaderValue::from_str(&quoted)
+                .map_err(|_| Failure::usage("--if-match is no version: show tells it"))?;
+            request.headers.insert(IF_MATCH, value);
+        }
+        self.answer(self.exchange(request))
+    }
+
+    /// Hands over something under a key, so that handing it over again does no harm, as [`Self::post_repeatable`] has it.
+    pub(super) fn post_keyed(
+        &self,
+        path: &[&str],
+        query: &Query<'_>,
+        body: String,
+        key: &str,
+    ) -> Result<String, Failure> {
+        let mut request = self.request(Method::POST, path, query, body)?;
+        let key = HeaderValue::from_str(key).map_err(|_| Failure::usage("the id cannot be sent"))?;
+        request.headers.insert(IDEMPOTENCY_KEY, key);
+        self.answer(self.exchange_repeatedly(request))
+    }
+
+    /// Hands over lines (NDJSON), once. The answer may have broken off: what came of it says what was stored.
+    pub(super) fn post_lines(&self, path: &[&str], lines: Vec<u8>) -> Result<String, Failure> {
+        let mut request = Request { timeout: LINES_TIMEOUT, ..self.request(Method::POST, path, &[], lines)? };
+        request.headers.insert(CONTENT_TYPE, NDJSON);
+        let response = self.exchange(request).map_err(|fault| self.no_answer(&fault))?;
+        self.answer(Ok(Response { truncated: false, ..response }))
     }
 
     /// Removes something, once.
@@ -236,8 +281,12 @@ pub(super) mod tests {
     }
 
     pub(in crate::cli) fn api(server: Url) -> Api {
+        api_that_reads(server, 64 * 1024)
+    }
+
+    fn api_that_reads(server: Url, answer_bytes: usize) -> Api {
         let key = Some(Secret::new("ak_1".into()));
-        Api::over(Connection { server, key, ca_file: None }, 40).unwrap()
+        Api::over(Connection { server, key, ca_file: None }, answer_bytes).unwrap()
     }
 
     #[test]
@@ -275,6 +324,33 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_change_can_depend_on_a_version() {
+        let (url, requests) =
+            server(&[Some("200 {}"), Some("200 {}"), Some("412 {\"code\":\"precondition_failed\"}")]);
+        let api = api(url);
+        let change = |version| api.change(Method::PUT, &["feeds", "f"], "{}".into(), version);
+        assert_eq!(change(None).unwrap(), "{}");
+        assert_eq!(change(Some("17")).unwrap(), "{}");
+        assert_eq!(change(Some("\"16\"")).unwrap_err().exit(), Exit::Failed);
+        assert_eq!(change(Some("1\n7")).unwrap_err().exit(), Exit::Usage);
+        let requests = requests.join().unwrap();
+        assert!(requests[0].starts_with("PUT /v1/feeds/f HTTP/1.1\r\n") && !requests[0].contains("if-match"));
+        assert!(requests[1].contains("if-match: \"17\"\r\n"), "{}", requests[1]);
+        assert!(requests[2].contains("if-match: \"16\"\r\n"), "{}", requests[2]);
+    }
+
+    #[test]
+    fn what_has_a_key_is_handed_over_again_under_the_same() {
+        let (url, requests) = server(&[None, Some("202 {}")]);
+        let query = [("dry_run", "true".to_owned())];
+        assert_eq!(api(url).post_keyed(&["events"], &query, "{}".into(), "k1").unwrap(), "{}");
+        let requests = requests.join().unwrap();
+        assert_eq!(requests[0], requests[1]);
+        assert!(requests[0].starts_with("POST /v1/events?dry_run=true HTTP/1.1\r\n"), "{}", requests[0]);
+        assert!(requests[0].contains("idempotency-key: k1\r\n"), "{}", requests[0]);
+    }
+
+    #[test]
     fn what_does_not_is_never_repeated() {
         let (url, requests) = server(&[None]);
         let failure = api(url).post(&["keys"], "{}".into()).unwrap_err();
@@ -288,7 +364,7 @@ pub(super) mod tests {
             Some("200 {\"items\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14]}"),
             Some("200 {\"items\":[1,2]}"),
         ]);
-        let api = api(url);
+        let api = api_that_reads(url, 40);
         let failure = api.get(&["keys"], &[]).unwrap_err();
         assert_eq!(failure.exit(), Exit::Failed);
         assert!(failure.shown(crate::cli::Format::Json).contains("answer_cut_off"));

@@ -167,8 +167,8 @@ impl Failure {
 }
 
 /// Says on stderr what went wrong and gives the code to exit with.
-pub fn report(failure: &Failure, format: Format) -> ExitCode {
-    say(&failure.shown(format));
+pub fn report(failure: &Failure, format: impl Into<Format>) -> ExitCode {
+    say(&failure.shown(format.into()));
     failure.exit.into()
 }
 

@@ -20,12 +20,13 @@ pub(super) struct Listing<'a> {
     pub(super) id: fn(&Value) -> String,
 }
 
+/// One page as it came.
 #[derive(Deserialize)]
-struct Page<'a> {
+pub(super) struct Page<'a> {
     #[serde(borrow)]
-    items: Vec<&'a RawValue>,
+    pub(super) items: Vec<&'a RawValue>,
     #[serde(default)]
-    next: Option<String>,
+    pub(super) next: Option<String>,
 }
 
 impl Listing<'_> {
@@ -38,23 +39,24 @@ impl Listing<'_> {
             let page = read_page(&text)?;
             writer.page(&page.items)?;
             match page.next {
-                Some(cursor) if self.all && !writer.out.is_closed() => self.go_on_at(cursor)?,
+                Some(cursor) if self.all && !writer.out.is_closed() => go_on_at(&mut self.query, cursor)?,
                 next => return Ok(writer.finish(next.filter(|_| !self.all))),
             }
         }
     }
-
-    fn go_on_at(&mut self, cursor: String) -> Result<(), Failure> {
-        let before = self.query.iter().position(|(key, _)| *key == "cursor").map(|i| self.query.remove(i).1);
-        if before.as_ref() == Some(&cursor) {
-            return Err(Failure::failed("no_progress", "the server gave the same cursor twice"));
-        }
-        self.query.push(("cursor", cursor));
-        Ok(())
-    }
 }
 
-fn read_page(text: &str) -> Result<Page<'_>, Failure> {
+/// Turns the query for a page into the query for the one after it.
+pub(super) fn go_on_at(query: &mut Vec<(&'static str, String)>, cursor: String) -> Result<(), Failure> {
+    let before = query.iter().position(|(key, _)| *key == "cursor").map(|i| query.remove(i).1);
+    if before.as_ref() == Some(&cursor) {
+        return Err(Failure::failed("no_progress", "the server gave the same cursor twice"));
+    }
+    query.push(("cursor", cursor));
+    Ok(())
+}
+
+pub(super) fn read_page(text: &str) -> Result<Page<'_>, Failure> {
     serde_json::from_str(text).map_err(|error| unreadable(&error))
 }
 
@@ -79,6 +81,10 @@ impl<'o> Writer<'o> {
 
     fn page(&mut self, items: &[&RawValue]) -> Result<(), Failure> {
         match self.out.format() {
+            Format::Json if self.out.has_lines() => {
+                items.iter().for_each(|item| self.out.line(item.get()));
+                self.written += items.len();
+            }
             Format::Json => {
                 for item in items {
                     self.out.text(if self.written == 0 { "{\"items\":[" } else { ",\n" });
@@ -104,13 +110,13 @@ impl<'o> Writer<'o> {
 
     fn finish(self, next: Option<String>) -> Exit {
         match self.out.format() {
-            Format::Json => {
+            Format::Json if !self.out.has_lines() => {
                 let next = serde_json::Value::from(next);
                 self.out.text(if self.written == 0 { "{\"items\":[" } else { "" });
                 self.out.line(&format!("],\"next\":{next}}}"));
             }
             Format::Table if self.written == 0 => say("nothing matches\n"),
-            Format::Table | Format::Ids => {
+            Format::Table | Format::Json | Format::Ids => {
                 if let Some(next) = next {
                     say(&format!("there are more: --all, or --cursor {}\n", escape(&next)));
                 }
@@ -145,13 +151,14 @@ pub(super) fn time(value: &Value, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::output::Output;
     use crate::cli::output::tests::Captured;
     use serde_json::json;
 
     const ITEMS: [&str; 3] = [r#"{"id":"a","n":1.50}"#, r#"{"id":"b\u001b"}"#, r#"{"id":"c"}"#];
 
     /// What is shown of the three items, in pages of two and one, with a cursor left over or not.
-    fn shown(format: Format, count: usize, next: Option<&str>) -> String {
+    fn shown(output: Output, count: usize, next: Option<&str>) -> String {
         let listing = Listing {
             path: &["things"],
             query: Vec::new(),
@@ -161,7 +168,7 @@ mod tests {
             id: |value| text(value, &["id"]),
         };
         let captured = Captured::default();
-        let mut out = captured.out(format);
+        let mut out = captured.out_as(output);
         let items: Vec<&RawValue> =
             ITEMS.iter().take(count).map(|item| serde_json::from_str(item).unwrap()).collect();
         let mut writer = Writer::new(&listing, &mut out);
@@ -174,16 +181,16 @@ mod tests {
 
     #[test]
     fn pages_join_into_one() {
-        assert_eq!(shown(Format::Table, 3, None), "ID       N\na        1.5\nb\\u{1b}\nc\n");
-        assert_eq!(shown(Format::Ids, 3, Some("x")), "a\nb\\u{1b}\nc\n");
-        assert_eq!(shown(Format::Ids, 0, None), "");
-        assert_eq!(shown(Format::Table, 0, None), "");
+        assert_eq!(shown(Output::Table, 3, None), "ID       N\na        1.5\nb\\u{1b}\nc\n");
+        assert_eq!(shown(Output::Ids, 3, Some("x")), "a\nb\\u{1b}\nc\n");
+        assert_eq!(shown(Output::Ids, 0, None), "");
+        assert_eq!(shown(Output::Table, 0, None), "");
     }
 
     #[test]
     fn json_is_kept_word_for_word() {
         for (count, next) in [(0, None), (1, Some("c2")), (3, None)] {
-            let text = shown(Format::Json, count, next);
+            let text = shown(Output::Json, count, next);
             let page = read_page(&text).unwrap();
             assert_eq!(page.items.iter().map(|item| item.get()).collect::<Vec<_>>(), ITEMS[..count]);
             assert_eq!(page.next.as_deref(), next);
@@ -191,19 +198,18 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_a_whole_item() {
+        assert_eq!(shown(Output::Ndjson, 3, None), format!("{}\n", ITEMS.join("\n")));
+        assert_eq!(shown(Output::Ndjson, 0, None), "");
+    }
+
+    #[test]
     fn a_server_that_goes_in_circles_is_left() {
-        let mut listing = Listing {
-            path: &[],
-            query: vec![("limit", "2".into())],
-            all: true,
-            columns: &[],
-            row: |_| Vec::new(),
-            id: |_| String::new(),
-        };
-        assert!(listing.go_on_at("one".into()).is_ok());
-        assert!(listing.go_on_at("two".into()).is_ok());
-        assert_eq!(listing.query, [("limit", "2".into()), ("cursor", "two".into())]);
-        assert!(listing.go_on_at("two".into()).is_err());
+        let mut query = vec![("limit", "2".into())];
+        assert!(go_on_at(&mut query, "one".into()).is_ok());
+        assert!(go_on_at(&mut query, "two".into()).is_ok());
+        assert_eq!(query, [("limit", "2".into()), ("cursor", "two".into())]);
+        assert!(go_on_at(&mut query, "two".into()).is_err());
     }
 
     #[test]

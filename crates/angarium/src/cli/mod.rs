@@ -16,16 +16,31 @@ mod check;
 mod client;
 mod connect;
 mod db;
+mod events;
 mod exit;
+mod explain;
+mod feeds;
+mod import;
+mod input;
+mod interrupt;
 mod keys;
 mod kpi;
 mod listing;
+mod lists;
+mod members;
 mod nodes;
 mod notifications;
+mod objects;
 mod output;
+mod planned;
+mod progress;
+mod publish;
+mod rendered;
 mod send;
+mod subscriptions;
 mod suppressions;
 mod table;
+mod templates;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -35,7 +50,7 @@ use clap::{CommandFactory, Parser};
 
 pub use args::{ClientCommand, Command, Globals, Invocation};
 pub use exit::{Exit, Failure, report};
-pub use output::Format;
+pub use output::{Format, Output};
 
 use args::{
     ChannelCommand, ConfigCommand, DbCommand, KeyCommand, NodeCommand, NotificationCommand,
@@ -79,8 +94,13 @@ fn hide_credentials(error: &mut clap::Error) {
 /// Whether the arguments, which could not be parsed as a whole, ask for JSON.
 fn asks_for_json(args: &[OsString]) -> bool {
     let args: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
-    let split = args.windows(2).any(|pair| matches!(pair, ["-o" | "--output", "json"]));
-    split || args.iter().any(|arg| matches!(*arg, "-ojson" | "-o=json" | "--output=json"))
+    let is_json = |value: &str| matches!(value, "json" | "ndjson");
+    let split = args.windows(2).any(|pair| matches!(pair, ["-o" | "--output", value] if is_json(value)));
+    let joined = |arg: &&str| {
+        let value = arg.strip_prefix("--output=").or_else(|| arg.strip_prefix("-o"));
+        value.is_some_and(|value| is_json(value.strip_prefix('=').unwrap_or(value)))
+    };
+    split || args.iter().any(joined)
 }
 
 /// Runs a command to its end and says on stderr what went wrong, if anything did.
@@ -115,6 +135,11 @@ fn run(globals: &Globals, command: ClientCommand, out: &mut Out) -> Result<Exit,
             NotificationCommand::Discard(args) => actions::run(&api()?, "discard", &args, out),
             NotificationCommand::Cancel(args) => actions::run(&api()?, "cancel", &args, out),
         },
+        ClientCommand::Event(command) => events::run(globals, command, out),
+        ClientCommand::Subscription(command) => subscriptions::run(globals, command, out),
+        ClientCommand::Feed(command) => feeds::FEEDS.run(&api()?, command, out),
+        ClientCommand::List(command) => lists::LISTS.run(&api()?, command, out),
+        ClientCommand::Template(command) => templates::run(globals, command, out),
         ClientCommand::Kpi => kpi::run(&api()?, out),
         ClientCommand::Key(command) => match command {
             KeyCommand::Create(args) => keys::create(&api()?, &args, out),

@@ -12,6 +12,7 @@ use super::client::Api;
 use super::exit::{Exit, Failure};
 use super::listing::{Listing, text, time, unreadable};
 use super::output::{Format, Out};
+use super::planned::items;
 use super::table::{Column, Table, escape, escape_lines};
 use crate::config::units;
 
@@ -42,11 +43,6 @@ pub(super) fn list(api: &Api, args: ListArgs, out: &mut Out) -> Result<Exit, Fai
 }
 
 fn query(args: ListArgs, clock: &dyn Clock) -> Result<Vec<(&'static str, String)>, Failure> {
-    let instant = |key: &str, text: Option<String>| {
-        let read =
-            |text: String| instant(&text, clock).map_err(|fault| Failure::usage(&format!("--{key} {fault}")));
-        text.map(read).transpose()
-    };
     let query = [
         ("status", args.status.map(|status| status.to_string())),
         ("kind", args.kind.map(|kind| kind.to_string())),
@@ -55,8 +51,8 @@ fn query(args: ListArgs, clock: &dyn Clock) -> Result<Vec<(&'static str, String)
         ("site", args.site),
         ("node", args.node),
         ("q", args.q),
-        ("since", instant("since", args.since)?),
-        ("until", instant("until", args.until)?),
+        ("since", instant("since", args.since, clock)?),
+        ("until", instant("until", args.until, clock)?),
         ("stuck", args.stuck.then(|| "true".to_owned())),
         ("limit", Some(args.limit.to_string())),
         ("cursor", args.cursor),
@@ -64,12 +60,16 @@ fn query(args: ListArgs, clock: &dyn Clock) -> Result<Vec<(&'static str, String)
     Ok(query.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
 }
 
-/// An instant, or how long ago it was.
-fn instant(text: &str, clock: &dyn Clock) -> Result<String, String> {
-    match units::duration(text) {
+/// What the argument `--{key}` says: an instant, or how long ago it was.
+pub(super) fn instant(key: &str, text: Option<String>, clock: &dyn Clock) -> Result<Option<String>, Failure> {
+    let read = |text: String| match units::duration(&text) {
         Ok(ago) => Ok(clock.now().minus(ago).to_string()),
-        Err(_) => text.parse::<Timestamp>().map(|time| time.to_string()).map_err(|error| error.to_string()),
-    }
+        Err(_) => text
+            .parse::<Timestamp>()
+            .map(|time| time.to_string())
+            .map_err(|error| Failure::usage(&format!("--{key} {error}"))),
+    };
+    text.map(read).transpose()
 }
 
 fn row(value: &Value) -> Vec<String> {
@@ -217,10 +217,6 @@ fn section(
         out.line(&format!("\n{title}"));
         Table::new(columns).write(&items.iter().map(row).collect::<Vec<_>>(), out);
     }
-}
-
-fn items<'v>(value: &'v Value, key: &str) -> &'v [Value] {
-    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn attempt(value: &Value) -> Vec<String> {

@@ -5,37 +5,66 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 
 use super::exit::Failure;
 
-/// How results are shown.
+/// How results are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Format {
+pub enum Output {
     /// For people; not a stable form.
     #[default]
     Table,
     /// For programs: the shapes of the HTTP API.
     Json,
+    /// The same, but a listing is one JSON object a line.
+    Ndjson,
     /// One id a line, for other commands.
     Ids,
+}
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For programs. Whether a listing is one object or one a line, [`Out::has_lines`] says.
+    Json,
+    /// One id a line.
+    Ids,
+}
+
+impl From<Output> for Format {
+    fn from(output: Output) -> Self {
+        match output {
+            Output::Table => Format::Table,
+            Output::Json | Output::Ndjson => Format::Json,
+            Output::Ids => Format::Ids,
+        }
+    }
 }
 
 /// Stdout, or what stands for it in a test.
 pub(super) struct Out {
     to: Box<dyn Write>,
     format: Format,
+    lines: bool,
     closed: bool,
     fault: Option<io::Error>,
 }
 
 impl Out {
-    pub(super) fn stdout(format: Format) -> Self {
-        Out::to(Box::new(BufWriter::with_capacity(64 * 1024, io::stdout().lock())), format)
+    pub(super) fn stdout(output: Output) -> Self {
+        Out::to(Box::new(BufWriter::with_capacity(64 * 1024, io::stdout().lock())), output)
     }
 
-    pub(super) fn to(to: Box<dyn Write>, format: Format) -> Self {
-        Out { to, format, closed: false, fault: None }
+    pub(super) fn to(to: Box<dyn Write>, output: Output) -> Self {
+        Out { to, format: output.into(), lines: output == Output::Ndjson, closed: false, fault: None }
     }
 
     pub(super) fn format(&self) -> Format {
         self.format
+    }
+
+    /// Whether a listing in JSON is one object a line.
+    pub(super) fn has_lines(&self) -> bool {
+        self.lines
     }
 
     /// Writes a text as it is.
@@ -96,7 +125,15 @@ pub(super) mod tests {
 
     impl Captured {
         pub(in crate::cli) fn out(&self, format: Format) -> Out {
-            Out::to(Box::new(self.clone()), format)
+            self.out_as(match format {
+                Format::Table => Output::Table,
+                Format::Json => Output::Json,
+                Format::Ids => Output::Ids,
+            })
+        }
+
+        pub(in crate::cli) fn out_as(&self, output: Output) -> Out {
+            Out::to(Box::new(self.clone()), output)
         }
 
         pub(in crate::cli) fn text(&self) -> String {
@@ -129,7 +166,7 @@ pub(super) mod tests {
     /// C198: a reader that went away is no failure, whatever is still written.
     #[test]
     fn c198_a_closed_pipe_is_quiet() {
-        let mut out = Out::to(Box::new(Refusing(ErrorKind::BrokenPipe)), Format::Table);
+        let mut out = Out::to(Box::new(Refusing(ErrorKind::BrokenPipe)), Output::Table);
         assert!(!out.is_closed());
         out.line("one");
         assert!(out.is_closed());
@@ -139,9 +176,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_full_disk_is_told() {
-        let mut out = Out::to(Box::new(Refusing(ErrorKind::StorageFull)), Format::Table);
+        let mut out = Out::to(Box::new(Refusing(ErrorKind::StorageFull)), Output::Table);
         out.line("one");
         assert!(out.finish().is_err());
-        assert!(Out::to(Box::new(Refusing(ErrorKind::StorageFull)), Format::Table).finish().is_err());
+        assert!(Out::to(Box::new(Refusing(ErrorKind::StorageFull)), Output::Table).finish().is_err());
     }
 }

@@ -3,8 +3,7 @@
 //! A notification without an id gets one here, before anything is sent: when the connection breaks before
 //! the answer, the same is handed over again and stored once.
 
-use std::io::Read;
-use std::path::Path;
+use std::fmt::Display;
 
 use angarium_domain::chance::SystemChance;
 use angarium_domain::channel::ChannelKind;
@@ -18,11 +17,9 @@ use super::args::{Globals, SendArgs};
 use super::client::Api;
 use super::connect;
 use super::exit::{Exit, Failure, say};
+use super::input;
 use super::output::{Format, Out};
 use crate::config::ClientSettings;
-
-/// The most bytes of a body that are read; what the server takes is its own to say.
-const BODY_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Serialize)]
 struct Notification<'a> {
@@ -70,9 +67,7 @@ pub(super) fn run(globals: &Globals, args: Box<SendArgs>, out: &mut Out) -> Resu
     };
     let body = match (&args.body, &args.body_file) {
         (Some(body), _) => body.clone(),
-        (None, Some(path)) => {
-            read_body(path).map_err(|error| Failure::usage(&format!("{}: {error}", path.display())))?
-        }
+        (None, Some(path)) => input::read(path)?,
         (None, None) => return Err(Failure::usage("give --body or --body-file")),
     };
     let id = args.id.unwrap_or_else(|| NotificationId::generate(&SystemClock::new(), &SystemChance));
@@ -91,14 +86,14 @@ pub(super) fn run(globals: &Globals, args: Box<SendArgs>, out: &mut Out) -> Resu
 }
 
 /// Where no answer came, whoever tries again should know under which id.
-fn told_again(failure: Failure, id: NotificationId) -> Failure {
+pub(super) fn told_again(failure: Failure, id: impl Display) -> Failure {
     match failure.exit() {
         Exit::Unreachable => failure.with_advice(&format!("to try again safely, add --id {id}")),
         _ => failure,
     }
 }
 
-fn is_duplicate(answer: &str) -> bool {
+pub(super) fn is_duplicate(answer: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(answer).is_ok_and(|answer| answer["duplicate"] == true)
 }
 
@@ -118,19 +113,6 @@ fn request(args: &SendArgs, id: NotificationId, to: Option<To>, body: &str) -> R
         },
     };
     serde_json::to_string(&notification).map_err(|error| Failure::usage(&error.to_string()))
-}
-
-fn read_body(path: &Path) -> std::io::Result<String> {
-    let mut body = String::new();
-    let reader: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(std::io::stdin().lock())
-    } else {
-        Box::new(std::fs::File::open(path)?)
-    };
-    if reader.take(BODY_BYTES + 1).read_to_string(&mut body)? as u64 > BODY_BYTES {
-        return Err(std::io::Error::other("it has more than 64 MiB"));
-    }
-    Ok(body)
 }
 
 /// What `--to` says.
@@ -196,6 +178,8 @@ fn only_channel(kind: ChannelKind, settings: &ClientSettings) -> Result<String, 
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::cli::args::{ClientCommand, Command, Invocation};
     use clap::Parser;

@@ -19,7 +19,6 @@ fn the_definition_is_sound() {
 
 #[test]
 fn every_command_can_be_written() {
-    const ID: &str = "01976e5c-8a5e-7c3a-9a0b-2f5d1c3b4a59";
     for line in [
         "serve --config a.toml",
         "demo",
@@ -55,9 +54,69 @@ fn every_command_can_be_written() {
         "bounce report.eml --server http://127.0.0.1:7180 --key-file k",
         "completions bash",
     ] {
-        let line = format!("angarium {}", line.replace("ID", ID));
-        assert!(parsed(&line).is_ok(), "{line}");
+        can_be_written(line);
     }
+}
+
+#[test]
+fn every_command_about_events_can_be_written() {
+    for line in [
+        "event publish --feed f --type T --key k",
+        "event publish --feed f --type T --key k --field a=b --field c=d=e --data {} --id i --source s --test",
+        "event publish --feed f --type T --key k --time 2026-07-07T01:02:03Z --locale nl-NL --entity a/b --ttl 6h --supersede-key s",
+        "event publish --file events.ndjson --dry-run",
+        "event publish --file -",
+        "event try --feed f --type T --key k --data @d.json",
+        "event try --file -",
+        "events list --feed f --type T --key k --source s --since 2h --until 1h --limit 500 --cursor c --all -o ndjson",
+        "event show ID",
+        "event explain ID",
+        "event explain ID --subscription ns_a",
+        "event announce f --subject S --body B --field a=b --test",
+        "event announce f --subject S --body-file -",
+        "event gone f 42",
+        "feed list",
+        "feeds show f -o json",
+        "feed create --file feed.json",
+        "feed update f --file - --if-match 17",
+        "feed update f --file - --merge",
+        "feed delete f g",
+        "list list",
+        "lists show ops",
+        "list create --file -",
+        "list update ops --file l.json",
+        "list delete ops",
+        "template list",
+        "templates show t",
+        "template create --file -",
+        "template update t --file t.json --if-match \"17\"",
+        "template delete t",
+        "template preview t",
+        "template preview t --event e.json",
+        "template preview --file - --event e.json",
+        "subscription list --feed f --channel c --owner o --q t --active --limit 1 --cursor c --all",
+        "subscriptions list --inactive",
+        "subscription show ns_a",
+        "subscription create --name N --feed f --channel hooks --address https://h/",
+        "subscription create --name N --feed f --list ops --type A,B --field a=b --keyword *=c --match all",
+        "subscription create --name N --feed f --list ops --cooldown 30m --daily-cap 20 --at-most-once --inactive",
+        "subscription create --file -",
+        "subscription update ns_a --active --if-match 17",
+        "subscription update ns_a --at-least-once --no-daily-cap",
+        "subscription update ns_a --file s.json --merge",
+        "subscription delete ns_a ns_b",
+        "subscription import s.ndjson",
+        "subscription import -",
+        "subscription export -o ndjson",
+        "subscription export --feed f",
+    ] {
+        can_be_written(line);
+    }
+}
+
+fn can_be_written(line: &str) {
+    let line = format!("angarium {}", line.replace("ID", "01976e5c-8a5e-7c3a-9a0b-2f5d1c3b4a59"));
+    assert!(parsed(&line).is_ok(), "{line}");
 }
 
 #[test]
@@ -67,7 +126,7 @@ fn the_servers_commands_are_handed_back() {
     assert!(matches!(command("angarium demo --exit"), Command::Demo { exit: true }));
     assert!(matches!(command("angarium openapi"), Command::Openapi));
     let globals = parsed("angarium serve --config a.toml -o json").unwrap().globals;
-    assert_eq!((globals.config, globals.output), (Some("a.toml".into()), Format::Json));
+    assert_eq!((globals.config, globals.output), (Some("a.toml".into()), Output::Json));
 }
 
 #[test]
@@ -97,6 +156,37 @@ fn what_makes_no_sense_is_refused() {
         ("angarium channel test mail", ErrorKind::MissingRequiredArgument),
         ("angarium channel reopen", ErrorKind::MissingRequiredArgument),
         ("angarium kpi -o yaml", ErrorKind::InvalidValue),
+        ("angarium event publish --feed f --type T", ErrorKind::MissingRequiredArgument),
+        ("angarium event publish", ErrorKind::MissingRequiredArgument),
+        ("angarium event publish --file e --feed f", ErrorKind::ArgumentConflict),
+        ("angarium event publish --file e --test", ErrorKind::ArgumentConflict),
+        ("angarium event publish --feed f --type T --key k --field a", ErrorKind::ValueValidation),
+        ("angarium event publish --feed f --type T --key k --field =a", ErrorKind::ValueValidation),
+        ("angarium event publish --feed f --type T --key k --entity a", ErrorKind::ValueValidation),
+        ("angarium event publish --feed f --type T --key k --ttl 6", ErrorKind::ValueValidation),
+        ("angarium event publish --feed f --type T --key k --time now", ErrorKind::ValueValidation),
+        ("angarium event show 42", ErrorKind::ValueValidation),
+        ("angarium event announce f --subject S", ErrorKind::MissingRequiredArgument),
+        ("angarium event announce f --subject S --body B --body-file -", ErrorKind::ArgumentConflict),
+        ("angarium feed create", ErrorKind::MissingRequiredArgument),
+        ("angarium feed delete", ErrorKind::MissingRequiredArgument),
+        ("angarium template preview", ErrorKind::MissingRequiredArgument),
+        ("angarium template preview t --file f", ErrorKind::ArgumentConflict),
+        ("angarium subscription create --name N --feed f", ErrorKind::MissingRequiredArgument),
+        ("angarium subscription create --feed f --list ops", ErrorKind::MissingRequiredArgument),
+        ("angarium subscription create --name N --list ops", ErrorKind::MissingRequiredArgument),
+        (
+            "angarium subscription create --name N --feed f --list ops --channel c --address a",
+            ErrorKind::ArgumentConflict,
+        ),
+        ("angarium subscription create --file f --name N", ErrorKind::ArgumentConflict),
+        ("angarium subscription create --name N --feed f --list l --match some", ErrorKind::InvalidValue),
+        ("angarium subscription create --name N --feed f --list l --cooldown 30", ErrorKind::ValueValidation),
+        ("angarium subscription update ns_a", ErrorKind::MissingRequiredArgument),
+        ("angarium subscription update ns_a --active --inactive", ErrorKind::ArgumentConflict),
+        ("angarium subscription update ns_a --file f --inactive", ErrorKind::ArgumentConflict),
+        ("angarium subscription list --active --inactive", ErrorKind::ArgumentConflict),
+        ("angarium subscription import", ErrorKind::MissingRequiredArgument),
     ] {
         assert_eq!(fails(line), kind, "{line}");
     }
@@ -126,10 +216,18 @@ fn a_password_in_the_address_is_not_repeated() {
 #[test]
 fn json_is_known_before_the_arguments_are_understood() {
     let asks = |line: &str| asks_for_json(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>());
-    for line in ["x -o json", "x -ojson", "x -o=json y", "x --output json", "x --output=json"] {
+    for line in [
+        "x -o json",
+        "x -ojson",
+        "x -o=json y",
+        "x --output json",
+        "x --output=json",
+        "x -o ndjson",
+        "x -ondjson",
+    ] {
         assert!(asks(line), "{line}");
     }
-    for line in ["x", "x -o table", "x json", "x -o ids json"] {
+    for line in ["x", "x -o table", "x json", "x -o ids json", "x -oids", "x --outputjson"] {
         assert!(!asks(line), "{line}");
     }
 }
@@ -139,5 +237,8 @@ fn a_completion_script_names_the_commands() {
     let captured = output::tests::Captured::default();
     let mut out = captured.out(Format::Table);
     assert_eq!(completions(clap_complete::Shell::Bash, &mut out), Exit::Fine);
-    assert!(captured.text().contains("notification"));
+    for command in ["notification", "event", "subscription", "feed", "template", "--supersede-key", "ndjson"]
+    {
+        assert!(captured.text().contains(command), "{command}");
+    }
 }

@@ -1,83 +1,60 @@
 //! The tables `lists.<name>`: a channel, and the addresses on it that belong together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use angarium_channels::email::mailbox::Mailbox;
 use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
+use angarium_domain::list::{List, Member};
 use angarium_domain::text::{ChannelName, ListName};
 use angarium_egress::{Guard, Trust};
 use url::Url;
 
-use super::channels::Channel;
 use super::reader::{Field, Section};
+use super::{Config, Declared};
 
-/// Addresses that belong together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct List {
-    /// The channel that leads to all of them.
-    pub channel: ChannelName,
-    /// At least one, no address twice, in the order of the file.
-    pub members: Vec<Member>,
-}
-
-/// One address of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Where its messages go, in normal form.
-    pub address: Address,
-    /// Who that is, for people who read.
-    pub name: Option<String>,
-}
-
-/// Reads every list whose channel is known; the channel's kind says what an address is. Whatever `guard`
-/// would refuse is a warning.
-pub(super) fn read(
-    section: &Section<'_, '_>,
-    channels: &BTreeMap<ChannelName, Channel>,
-    guard: &Guard,
-) -> BTreeMap<ListName, List> {
-    let mut lists = BTreeMap::new();
+/// Reads every list; the kind of its channel says what an address is. Whatever the guard would refuse is a warning.
+pub(super) fn read(section: &Section<'_, '_>, config: &Config) -> Declared<ListName, List> {
+    let guard = config.security.guard();
+    let mut lists = Declared::new();
     for (name, field) in section.entries() {
         let parsed = ListName::parse(name).map_err(|error| field.problem_at_key(error)).ok();
-        let list = field.table().and_then(|section| list(section, channels, guard));
-        if let (Some(name), Some(list)) = (parsed, list) {
+        let list = field.table().and_then(|section| list(&section, config, &guard));
+        if let Some(name) = parsed {
             lists.insert(name, list);
         }
     }
     lists
 }
 
-fn list(section: Section<'_, '_>, channels: &BTreeMap<ChannelName, Channel>, guard: &Guard) -> Option<List> {
+fn list(section: &Section<'_, '_>, config: &Config, guard: &Guard) -> Option<List> {
     let channel = section.required("channel");
     let items = section.required("members").and_then(|field| {
         let items = field.items()?;
         if items.is_empty() {
             field.problem("must not be empty");
+            return None;
         }
         Some(items)
     });
     section.finish();
-    let (name, kind) = known_channel(&channel?, channels)?;
-    let mut members = Vec::new();
+    let (channel, kind) = known_channel(&channel?, config)?;
+    let items = items?;
+    let members: Vec<Option<Member>> = items.iter().map(|item| member(item, kind, guard)).collect();
     let mut seen = BTreeSet::new();
-    for item in items? {
-        let Some(member) = member(&item, kind, guard) else { continue };
-        if seen.insert(member.address.as_str().to_owned()) {
-            members.push(member);
-        } else {
+    for (item, member) in items.iter().zip(&members) {
+        if member.as_ref().is_some_and(|member| !seen.insert(member.address.as_str())) {
             item.warning("stands in this list before: it is sent to once");
         }
     }
-    Some(List { channel: name, members })
+    let list = List { channel, members: members.into_iter().collect::<Option<_>>()? };
+    // What else is wrong with it is said where the API's lists are judged.
+    List::parse(&list.to_json(), &|_| Some(kind)).map_err(|complaints| section.complaints(complaints)).ok()
 }
 
-fn known_channel(
-    field: &Field<'_, '_>,
-    channels: &BTreeMap<ChannelName, Channel>,
-) -> Option<(ChannelName, ChannelKind)> {
+fn known_channel(field: &Field<'_, '_>, config: &Config) -> Option<(ChannelName, ChannelKind)> {
     let name = field.parse(ChannelName::parse)?;
-    match channels.get(&name) {
+    match config.channels.get(&name) {
         Some(channel) => Some((name, channel.settings.kind)),
         None => {
             field.problem("names a channel that does not stand in this file, or has a fault there");
@@ -98,24 +75,24 @@ fn member(item: &Field<'_, '_>, kind: ChannelKind, guard: &Guard) -> Option<Memb
     }
     let section = item.table()?;
     let address = section.required("address").and_then(|field| address(&field, kind, guard));
-    let name = section.field("name").and_then(|field| field.parse(display_name));
+    let name = section.field("name").map(|field| field.text());
     section.finish();
-    Some(Member { address: address?, name })
+    Some(Member { address: address?, name: name.flatten() })
 }
 
-/// An address. Names are not resolved here, so of a URL only a literal address can be judged.
 fn address(field: &Field<'_, '_>, kind: ChannelKind, guard: &Guard) -> Option<Address> {
     let address = field.parse(|text| Address::parse(kind, text))?;
-    if kind == ChannelKind::Webhook
-        && let Ok(url) = Url::parse(address.as_str())
-        && let Err(blocked) = guard.check_url(&url, Trust::Data)
-    {
-        field.warning(format_args!("is never sent to: {blocked}"));
+    if let Some(why) = blocked(&address, kind, guard) {
+        field.warning(why);
     }
     Some(address)
 }
 
-fn display_name(text: &str) -> Result<String, &'static str> {
-    let clean = !text.is_empty() && !text.chars().any(char::is_control);
-    if clean { Ok(text.to_owned()) } else { Err("must be one line of text") }
+/// Why nothing is ever sent to an address of a channel of this kind, as far as it can be told without resolving names.
+pub(super) fn blocked(address: &Address, kind: ChannelKind, guard: &Guard) -> Option<String> {
+    if kind != ChannelKind::Webhook {
+        return None;
+    }
+    let url = Url::parse(address.as_str()).ok()?;
+    guard.check_url(&url, Trust::Data).err().map(|blocked| format!("is never sent to: {blocked}"))
 }

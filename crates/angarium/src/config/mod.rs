@@ -4,21 +4,26 @@
 //! starts. Parsing touches neither the environment nor the disk by itself: both come in through [`Source`],
 //! so that `config check`, the start of the server and the tests run the same code.
 //!
-//! Deliberately absent: reloading while running, and the objects this build does not serve yet (feeds,
-//! templates, subscriptions, bindings), which are refused by name rather than ignored.
+//! Feeds, templates, lists and subscriptions are judged by the domain, as those are that come in through the API. What
+//! stands in the file must be right by itself: it names nothing that does not stand in it too.
+//!
+//! Deliberately absent: reloading while running, and bindings, which are refused by name rather than ignored.
 
 mod channels;
 mod client;
 mod database;
 mod email;
+mod feeds;
 mod lists;
 mod reader;
 mod retry;
 mod secret;
 mod settings;
-mod spelling;
+mod subscriptions;
+mod templates;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trial;
 pub mod units;
 
 use std::collections::BTreeMap;
@@ -27,15 +32,18 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
 
+use angarium_domain::feed::Feed;
 use angarium_domain::limits::Limits;
-use angarium_domain::text::{ChannelName, ListName};
+use angarium_domain::list::List;
+use angarium_domain::subscription::Subscription;
+use angarium_domain::template::Template;
+use angarium_domain::text::{ChannelName, FeedId, ListName, SubscriptionId};
 use angarium_store::Database;
 use toml::de::DeTable;
 
 pub use channels::{Channel, Setting, Topology, Transport, Webhook};
 pub use client::ClientSettings;
 pub use email::{Dkim, Email, Login, Oauth, Proof};
-pub use lists::{List, Member};
 pub use secret::Secret;
 pub(crate) use secret::drop_line_end;
 pub use settings::{Outbox, Security, Server};
@@ -61,6 +69,12 @@ pub struct Config {
     pub channels: BTreeMap<ChannelName, Channel>,
     /// Who belongs together, by name. The channel of each is one of `channels`.
     pub lists: BTreeMap<ListName, List>,
+    /// Where events come from.
+    pub feeds: BTreeMap<FeedId, Feed>,
+    /// What people read of events, by [`Template::name`]. Each compiles.
+    pub templates: BTreeMap<String, Template>,
+    /// Who is told of which events, by their keys. Whatever one names is in this configuration.
+    pub subscriptions: BTreeMap<SubscriptionId, Subscription>,
     /// What deliveries may reach.
     pub security: Security,
 }
@@ -115,8 +129,10 @@ impl Config {
     /// Reads the file at `path`, or [`DEFAULT_FILE`] where it exists, or else nothing: the defaults.
     /// Fails with every problem found.
     pub fn load(path: Option<&Path>) -> Result<Loaded, Vec<Problem>> {
-        let found = with_file(path, Config::parse)?;
-        Ok(found.map(|(loaded, file)| Loaded { file: Some(file), ..loaded }).unwrap_or_default())
+        let Some((mut loaded, file)) = with_file(path, Config::parse)? else { return Ok(Loaded::default()) };
+        let server = &mut loaded.config.server;
+        server.config_epoch = server.config_epoch.or_else(|| changed_at(&file));
+        Ok(Loaded { file: Some(file), ..loaded })
     }
 
     /// Reads of the same file which database it names, and nothing else. Fails with every problem in that.
@@ -180,27 +196,53 @@ fn read_text<T>(
 }
 
 fn read_document(root: Section<'_, '_>, folder: &Path) -> Config {
-    let server = settings::default_server(folder);
+    let mut server = settings::default_server(folder);
+    if let Some(section) = root.section("server") {
+        server = settings::server(section, server);
+    }
     let security = root.section("security").map(settings::security).unwrap_or_default();
     let channels = root.section("channels").map(|section| channels::read(&section)).unwrap_or_default();
-    let lists = root.section("lists").map(|section| lists::read(&section, &channels, &security.guard()));
-    let config = Config {
-        server: match root.section("server") {
-            Some(section) => settings::server(section, server),
-            None => server,
-        },
+    let mut config = Config {
+        server,
         outbox: root.section("outbox").map(settings::outbox).unwrap_or_default(),
         limits: root.section("limits").map(settings::limits).unwrap_or_default(),
-        lists: lists.unwrap_or_default(),
         security,
         channels,
+        ..Config::default()
     };
     settings::check_lease(&root, &config);
-    for table in ["feeds", "templates", "subscriptions", "bindings"] {
-        root.unsupported(table, "is not supported by this build");
-    }
+    read_objects(&root, &mut config);
+    root.unsupported("bindings", "cannot be declared: this version knows no bindings");
     root.finish();
     config
+}
+
+/// What decides who is told, each sort after those that it names.
+fn read_objects(root: &Section<'_, '_>, config: &mut Config) {
+    let feeds = root.section("feeds").map(|section| feeds::read(&section)).unwrap_or_default();
+    let lists = root.section("lists").map(|section| lists::read(&section, config)).unwrap_or_default();
+    if let Some(field) = root.field("templates") {
+        config.templates = templates::read(&field, config, &feeds);
+    }
+    if let Some(field) = root.field("subscriptions") {
+        config.subscriptions = subscriptions::read(&field, config, &feeds, &lists);
+    }
+    config.feeds = sound(feeds);
+    config.lists = sound(lists);
+}
+
+/// What a file declares under a name; none if there is a fault in it, so that whatever names it is not at fault too.
+type Declared<N, T> = BTreeMap<N, Option<T>>;
+
+fn sound<N: Ord, T>(declared: Declared<N, T>) -> BTreeMap<N, T> {
+    declared.into_iter().filter_map(|(name, object)| Some((name, object?))).collect()
+}
+
+/// The second since 1970 in which a file was last changed.
+fn changed_at(file: &Path) -> Option<i64> {
+    let changed = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok()?;
+    let since = changed.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok()
 }
 
 fn read_file(path: &Path) -> io::Result<String> {

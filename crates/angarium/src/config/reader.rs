@@ -3,18 +3,21 @@
 //! Not serde: that stops at the first fault and forgets where later ones stood. Here a fault is noted, the
 //! field counts as absent, and reading goes on. What was never asked for is an unknown key.
 
+mod json;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
+use angarium_domain::complaints::spelling::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::secret::{Expanded, Secret, expand, expand_lines, expand_url};
-use super::spelling::nearest;
 use super::units::{self, UnitError};
 use super::{Problem, Source};
+pub(super) use json::References;
 
 /// The document being read, and what was found wrong so far.
 pub(super) struct Reader<'a> {
@@ -137,8 +140,8 @@ impl<'r, 'd> Section<'r, 'd> {
     }
 
     /// Ends the reading: every key that nobody asked for is a problem.
-    pub(super) fn finish(self) {
-        let known = self.known.into_inner();
+    pub(super) fn finish(&self) {
+        let known = self.known.borrow();
         for key in self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
             let name: &str = key.get_ref();
             let place = if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", self.path) };
@@ -313,6 +316,19 @@ impl<'r, 'd> Field<'r, 'd> {
         let number = number.filter(|number| range.contains(number));
         if number.is_none() {
             self.problem(format_args!("must lie between {} and {}", range.start(), range.end()));
+        }
+        number
+    }
+
+    /// A whole number that may be negative.
+    pub(super) fn integer(&self) -> Option<i64> {
+        let Some(integer) = self.value.get_ref().as_integer() else {
+            self.wrong("a whole number");
+            return None;
+        };
+        let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        if number.is_none() {
+            self.problem("is too large a number");
         }
         number
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::limits::Limits;
+use angarium_domain::text::Locale;
 use angarium_egress::{BadRoot, Client, Guard, Options, roots_from_pem};
 use angarium_store::Database;
 use ipnet::IpNet;
@@ -20,6 +21,9 @@ const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
 /// The database where nothing else is said.
 const DATABASE_FILE: &str = "angarium.db";
+
+/// The language of templates where nothing else is said.
+const DEFAULT_LOCALE: &str = "en-US";
 
 /// The most characters of a node's name.
 const NODE_CHARS: usize = 64;
@@ -47,6 +51,11 @@ pub struct Server {
     pub header_timeout: Duration,
     /// How long a client may take to send the body of a request.
     pub body_timeout: Duration,
+    /// The language of templates where there is none in the one that was asked for.
+    pub default_locale: Locale,
+    /// How new the configuration is: what an older one declares is not applied after a newer one. A file that does not
+    /// say it is as new as the second, since 1970, in which it was last changed.
+    pub config_epoch: Option<i64>,
 }
 
 impl Server {
@@ -67,6 +76,8 @@ impl Default for Server {
             shutdown_grace: Duration::from_secs(30),
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            default_locale: Locale::parse(DEFAULT_LOCALE).expect("a language tag"),
+            config_epoch: None,
         }
     }
 }
@@ -128,6 +139,7 @@ pub(super) fn default_server(folder: &Path) -> Server {
 pub(super) fn server(section: Section<'_, '_>, default: Server) -> Server {
     let duration = |key, default| section.field(key).and_then(|f| f.duration()).unwrap_or(default);
     let database = section.field("database").and_then(|f| database::read(&f));
+    let locale = section.field("default_locale").and_then(|f| f.parse(Locale::parse));
     let server = Server {
         listen: address(&section).unwrap_or(default.listen),
         database: database.unwrap_or(default.database),
@@ -136,6 +148,8 @@ pub(super) fn server(section: Section<'_, '_>, default: Server) -> Server {
         shutdown_grace: duration("shutdown_grace", default.shutdown_grace),
         header_timeout: duration("header_timeout", default.header_timeout),
         body_timeout: duration("body_timeout", default.body_timeout),
+        default_locale: locale.unwrap_or(default.default_locale),
+        config_epoch: section.field("config_epoch").and_then(|f| f.integer()),
     };
     section.finish();
     server

@@ -12,6 +12,7 @@ use super::*;
 
 mod database;
 mod mail;
+mod routes;
 
 fn parse_as(text: &str, readable_by_others: bool) -> Result<Loaded, Vec<Problem>> {
     let env = |name: &str| match name {
@@ -336,10 +337,6 @@ fn problems_of_each_setting() {
         ("[security]\nca_file = \"gone.pem\"", 2, "cannot be read"),
         ("[security]\nca_file = \"empty.pem\"", 2, "no certificate found"),
         ("[security]\nca_file = \"odd.pem\"", 2, "is not a certificate authority's certificate"),
-        ("[feeds.x]\nname = \"X\"", 1, "`feeds` is not supported"),
-        ("[[templates]]\nlocale = \"en\"", 1, "`templates` is not supported"),
-        ("[[subscriptions]]", 1, "`subscriptions` is not supported"),
-        ("[[bindings]]", 1, "`bindings` is not supported"),
         ("server = 1", 1, "`server` must be a table"),
         ("\n[chanels.x]", 2, "unknown key `chanels` in the file; did you mean `channels`?"),
     ]);

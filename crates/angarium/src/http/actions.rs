@@ -67,6 +67,11 @@ async fn act(action: Action, given: Given) -> Result<Json<ActionDone>, Problem> 
             Ok(Json(ActionDone { id: id.to_string(), status: status.as_str().to_owned(), in_flight }))
         }
         ActionOutcome::NotFound => Err(Problem::plain(Code::NotificationNotFound)),
+        ActionOutcome::AlreadyTold(holder) => {
+            let detail = format!("notification {holder} tells the subscription the same thing, or has told it");
+            Err(Problem::new(Code::AlreadyTold, detail))
+        }
+        ActionOutcome::AtMostOnce => Err(Problem::plain(Code::AtMostOnce)),
         ActionOutcome::Refused(status) => {
             let code = match action {
                 Action::Retry | Action::Discard => Code::NotParked,

@@ -111,7 +111,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    fn may(&self, scope: Scope) -> bool {
+    pub(super) fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
     }
 

@@ -146,11 +146,22 @@ pub(super) async fn read_optional_json(
 }
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let mut parts = content_type(headers)?.split(';').map(str::trim);
-    if !parts.next().unwrap_or_default().eq_ignore_ascii_case("application/json") {
+    let (media, parameters) = media_type(content_type(headers)?);
+    if !media.eq_ignore_ascii_case("application/json") {
         return Err(unsupported("the content type must be application/json"));
     }
-    for parameter in parts {
+    check_charset(parameters)
+}
+
+/// A content type without its parameters, and these.
+pub(super) fn media_type(text: &str) -> (&str, &str) {
+    let (media, parameters) = text.split_once(';').unwrap_or((text, ""));
+    (media.trim(), parameters)
+}
+
+/// Refuses a charset other than UTF-8.
+pub(super) fn check_charset(parameters: &str) -> Result<(), Problem> {
+    for parameter in parameters.split(';').map(str::trim) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let utf8 = value.trim_matches('"').eq_ignore_ascii_case("utf-8");
         if name.eq_ignore_ascii_case("charset") && !utf8 {
@@ -161,7 +172,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The one content type of a body that is not compressed; empty if there is none.
-fn content_type(headers: &HeaderMap) -> Result<&str, Problem> {
+pub(super) fn content_type(headers: &HeaderMap) -> Result<&str, Problem> {
     let encodings = headers.get_all(header::CONTENT_ENCODING);
     if !encodings.iter().all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(unsupported("compressed bodies are not taken"));
@@ -174,11 +185,13 @@ fn content_type(headers: &HeaderMap) -> Result<&str, Problem> {
     Ok(text)
 }
 
-fn unsupported(detail: &str) -> Problem {
+/// A body of a type that is not taken.
+pub(super) fn unsupported(detail: &str) -> Problem {
     Problem::new(Code::ContentTypeUnsupported, detail)
 }
 
-async fn read(request: Request, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
+/// Reads a body of at most `limit` bytes, of whatever type.
+pub(super) async fn read(request: Request, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
     let (parts, body) = request.into_parts();
     let announced = match body.size_hint().exact() {
         Some(bytes) => {

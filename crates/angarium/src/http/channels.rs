@@ -150,6 +150,7 @@ fn test_message(app: &App, asked: &Asked, caller: &Caller, channel: &ChannelName
         ),
         data: None,
         list: None,
+        presentation: None,
         at: asked.now,
     }
 }

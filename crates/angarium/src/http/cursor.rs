@@ -23,6 +23,7 @@ pub(super) enum Listing {
     Notifications = 1,
     Attempts = 2,
     Suppressions = 3,
+    Events = 4,
 }
 
 /// The cursor after the row that `row` names.

@@ -1,31 +1,31 @@
 //! Taking notifications in (OB-01 to OB-04): the one place where a producer's JSON becomes domain types.
 //! The answer leaves only after the store has said that everything it names is durable.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use angarium_channels::email::options::Options;
+use angarium_channels::email::options::{OptionError, Options};
 use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::content::{ContentHash, Recipient};
 use angarium_domain::id::NotificationId;
 use angarium_domain::json;
-use angarium_domain::text::{
-    Actor, Body, ChannelName, KeyName, ListName, Provenance, SourceName, Subject, one_line,
-};
+use angarium_domain::text::{Actor, Body, ChannelName, KeyName, ListName, Provenance, SourceName, Subject};
 use angarium_domain::time::ManualClock;
 use angarium_store::{Acceptance, NewNotification};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::auth::Caller;
-use super::dto::{Accepted, BatchAnswer, BatchResult};
+use super::dto::{Accepted, BatchAnswer, BatchResult, FieldError};
 use super::exchange::Asked;
 use super::fields::Fields;
-use super::problem::{Code, DETAIL_CHARS, Problem};
+use super::items::{self, Items};
+use super::problem::{Code, Problem};
 use super::{App, Shared, body};
 
 /// `POST /v1/notifications`
@@ -55,7 +55,10 @@ async fn take_one(
         let text = body::check(bytes, reader.limits.json_depth)?;
         read(&reader, &asked_then, text, &ids, None)
     };
-    let (_held, (notification, derived)) = bytes.work(read).await?;
+    let (_held, draft) = bytes.work(read).await?;
+    let derived = draft.derived;
+    let stamp = Stamps::default().of(app, &draft).await?;
+    let notification = draft.stamped(stamp)?;
     let results = app.store.accept(vec![notification], asked.now).await?;
     let accepted = results.into_iter().next().map(|result| settled(app, result));
     let accepted = accepted.unwrap_or_else(|| Err(Problem::internal("the store gave no result")))?;
@@ -88,7 +91,21 @@ async fn take_batch(
     let (reader, asked_then) = (Arc::clone(app), asked.clone());
     let read = move |bytes: &[u8]| Sorted::read(&reader, &asked_then, bytes, &ids);
     let (_held, sorted) = bytes.work_apart(read).await?;
-    let Sorted { good, places, all_derived, mut results } = sorted;
+    let Sorted { drafts, mut results } = sorted;
+    let (mut good, mut places, mut all_derived) = (Vec::new(), Vec::new(), true);
+    let mut stamps = Stamps::default();
+    for (place, draft) in drafts {
+        let derived = draft.derived;
+        let stamp = stamps.of(app, &draft).await?;
+        match draft.stamped(stamp) {
+            Ok(notification) => {
+                good.push(notification);
+                places.push(place);
+                all_derived &= derived;
+            }
+            Err(problem) => fill(&mut results, place, refused(app, asked, &problem)),
+        }
+    }
     let stored = if good.is_empty() { Vec::new() } else { app.store.accept(good, asked.now).await? };
     let (mut any_new, mut all_duplicate) = (false, !places.is_empty());
     for (place, acceptance) in places.into_iter().zip(stored) {
@@ -103,42 +120,93 @@ async fn take_batch(
                 refused(app, asked, &problem)
             }
         };
-        if let Some(slot) = results.get_mut(place) {
-            *slot = Some(result);
-        }
+        fill(&mut results, place, result);
     }
     let missing = || refused(app, asked, &Problem::internal("the store gave no result"));
     let results = results.into_iter().map(|result| result.unwrap_or_else(missing)).collect();
     Ok(answer(app, any_new, all_derived && all_duplicate, BatchAnswer { results }))
 }
 
+fn fill(results: &mut [Option<BatchResult>], place: usize, result: BatchResult) {
+    if let Some(slot) = results.get_mut(place) {
+        *slot = Some(result);
+    }
+}
+
 /// A batch whose items were judged: the good ones with their places, and the refusals in theirs.
 struct Sorted {
-    good: Vec<NewNotification>,
-    places: Vec<usize>,
-    /// Whether each good one has its id from the idempotency key.
-    all_derived: bool,
+    drafts: Vec<(usize, Draft)>,
     results: Vec<Option<BatchResult>>,
 }
 
 impl Sorted {
     fn read(app: &App, asked: &Asked, bytes: &[u8], ids: &Ids) -> Result<Self, Problem> {
-        let items = read_batch(app, bytes)?;
-        let (mut good, mut places, mut all_derived) = (Vec::new(), Vec::new(), true);
-        let mut results = Vec::with_capacity(items.len());
+        let items = items::within::<Envelope<'_>>(bytes, "notifications", &app.limits)?;
+        let (mut drafts, mut results) = (Vec::new(), Vec::with_capacity(items.len()));
         for (i, item) in items.into_iter().enumerate() {
             match read_item(app, asked, item, ids, i) {
-                Ok((notification, derived)) => {
-                    good.push(notification);
-                    places.push(i);
-                    all_derived &= derived;
+                Ok(draft) => {
+                    drafts.push((i, draft));
                     results.push(None);
                 }
                 Err(problem) => results.push(Some(refused(app, asked, &problem))),
             }
         }
-        Ok(Sorted { good, places, all_derived, results })
+        Ok(Sorted { drafts, results })
     }
+}
+
+/// A notification that is as it must be, unless its list leads to mail and it has a wrong wish about that.
+struct Draft {
+    notification: NewNotification,
+    /// Its id was derived from the idempotency key.
+    derived: bool,
+    /// What is wrong with it as a mail.
+    as_mail: Option<OptionError>,
+}
+
+impl Draft {
+    fn stamped(self, stamp: Option<Stamp>) -> Result<NewNotification, Problem> {
+        let Some((kind, channel)) = stamp else { return Ok(self.notification) };
+        match self.as_mail {
+            Some(OptionError { field, message }) if kind == ChannelKind::Email => {
+                Err(Problem::invalid(vec![FieldError { field, message }]))
+            }
+            _ => Ok(NewNotification { kind, channel, ..self.notification }),
+        }
+    }
+}
+
+/// What the notifications to a list are sent by (OB-04).
+pub(super) type Stamp = (ChannelKind, Option<ChannelName>);
+
+/// What was found out about lists for one request.
+#[derive(Default)]
+struct Stamps(HashMap<ListName, Stamp>);
+
+impl Stamps {
+    /// The stamp of a notification to a list; none if it is to an address, which has its own.
+    async fn of(&mut self, app: &App, draft: &Draft) -> Result<Option<Stamp>, Problem> {
+        let Recipient::List(list) = &draft.notification.recipient else { return Ok(None) };
+        if !self.0.contains_key(list) {
+            self.0.insert(list.clone(), stamp(app, list).await?);
+        }
+        Ok(self.0.get(list).cloned())
+    }
+}
+
+/// The kind and the channel that a notification to a list is stamped with, as this node knows the list; `email` and none
+/// if nobody knows it.
+pub(super) async fn stamp(app: &App, list: &ListName) -> Result<Stamp, Problem> {
+    let known = match app.store.known_list(list, false).await? {
+        None => app.store.known_list(list, true).await?,
+        known => known,
+    };
+    let settings = known.and_then(|list| app.catalog.channels.get_key_value(&list.channel));
+    Ok(match settings {
+        Some((channel, settings)) => (settings.kind, Some(channel.clone())),
+        None => app.catalog.stamp(list),
+    })
 }
 
 /// 202, and a wake-up if there is new work.
@@ -182,7 +250,7 @@ fn refused(app: &App, asked: &Asked, problem: &Problem) -> BatchResult {
 }
 
 /// Where the id of a notification comes from that names none itself.
-struct Ids {
+pub(super) struct Ids {
     actor: Actor,
     caller: KeyName,
     path: &'static str,
@@ -190,7 +258,8 @@ struct Ids {
 }
 
 impl Ids {
-    fn of(headers: &HeaderMap, caller: &Caller, path: &'static str) -> Result<Self, Problem> {
+    /// Refuses a header that is no key.
+    pub(super) fn of(headers: &HeaderMap, caller: &Caller, path: &'static str) -> Result<Self, Problem> {
         let mut given = headers.get_all("idempotency-key").iter();
         let key = match (given.next(), given.next()) {
             (None, _) => None,
@@ -205,7 +274,7 @@ impl Ids {
     }
 
     /// The id derived from the key, which does not depend on anything in the body.
-    fn derived(&self, index: Option<usize>) -> Option<NotificationId> {
+    pub(super) fn derived(&self, index: Option<usize>) -> Option<NotificationId> {
         let key = self.key.as_deref()?;
         let index = index.map(|index| index.to_string());
         let scope = [self.caller.as_str(), self.path];
@@ -222,97 +291,19 @@ struct Envelope<'a> {
     notifications: Items<'a>,
 }
 
-/// An array of which at most so many items are kept as [`MOST_ITEMS`] says, so that a body of nothing but
-/// commas cannot take much more room than it has bytes.
-struct Items<'a> {
-    kept: Vec<&'a RawValue>,
-    count: usize,
-}
-
-const MOST_ITEMS: usize = 100_000;
-
-impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keep;
-
-        impl<'de> de::Visitor<'de> for Keep {
-            type Value = Items<'de>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an array")
-            }
-
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Items<'de>, A::Error> {
-                let (mut kept, mut count) = (Vec::new(), 0);
-                while let Some(item) = items.next_element()? {
-                    count += 1;
-                    if kept.len() < MOST_ITEMS {
-                        kept.push(item);
-                    }
-                }
-                Ok(Items { kept, count })
-            }
-        }
-
-        deserializer.deserialize_seq(Keep)
+impl<'a> From<Envelope<'a>> for Items<'a> {
+    fn from(envelope: Envelope<'a>) -> Self {
+        envelope.notifications
     }
 }
 
-fn read_batch<'a>(app: &App, bytes: &'a [u8]) -> Result<Vec<&'a RawValue>, Problem> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let detail = format!("the bytes are not UTF-8 from offset {}", error.valid_up_to());
-        Problem::new(Code::JsonInvalid, detail)
-    })?;
-    // What is derived for the envelope would take an array of its members as well.
-    if text.trim_start().starts_with('[') {
-        let detail = "a JSON object with the member \"notifications\" is needed, not the array itself";
-        return Err(Problem::new(Code::InvalidRequest, detail));
-    }
-    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| {
-        let detail = error.to_string();
-        let code = match error.classify() {
-            _ if detail.starts_with("duplicate field") => Code::JsonDuplicateKey,
-            serde_json::error::Category::Data => Code::InvalidRequest,
-            _ => Code::JsonInvalid,
-        };
-        Problem::new(code, one_line(&detail, DETAIL_CHARS))
-    })?;
-    let Items { kept, count } = envelope.notifications;
-    let limit = app.limits.batch_items.min(MOST_ITEMS);
-    if count > limit {
-        let detail = format!("the batch has {count} items, at most {limit} are taken");
-        return Err(Problem::new(Code::BatchTooLarge, detail));
-    }
-    if count == 0 {
-        return Err(Problem::new(Code::InvalidRequest, "notifications must not be empty"));
-    }
-    Ok(kept)
-}
-
-fn read_item(
-    app: &App,
-    asked: &Asked,
-    item: &RawValue,
-    ids: &Ids,
-    index: usize,
-) -> Result<(NewNotification, bool), Problem> {
-    let limit = app.limits.request_bytes;
-    if item.get().len() > limit {
-        return Err(Problem::new(Code::BodyTooLarge, format!("the item has more than {limit} bytes")));
-    }
-    let text = body::check(item.get().as_bytes(), app.limits.json_depth)?;
+fn read_item(app: &App, asked: &Asked, item: &RawValue, ids: &Ids, index: usize) -> Result<Draft, Problem> {
+    let text = items::check(item, &app.limits)?;
     read(app, asked, text, ids, Some(index))
 }
 
-/// Reads one notification, or says everything that is wrong with it. Also says whether its id was derived
-/// from the idempotency key.
-fn read(
-    app: &App,
-    asked: &Asked,
-    text: &str,
-    ids: &Ids,
-    index: Option<usize>,
-) -> Result<(NewNotification, bool), Problem> {
+/// Reads one notification, or says everything that is wrong with it. What it is sent by is known of an address only.
+fn read(app: &App, asked: &Asked, text: &str, ids: &Ids, index: Option<usize>) -> Result<Draft, Problem> {
     let limits = &app.limits;
     let mut fields = Fields::read(text)?;
     let own_id = fields.text("id", |id| id.parse::<NotificationId>());
@@ -320,7 +311,7 @@ fn read(
     let subject = fields.required("subject", |subject| Subject::parse(subject, limits));
     let text = fields.required("body", |body| Body::parse(body, limits));
     let data = fields.raw("data");
-    check_options(&mut fields, target.as_ref(), data);
+    let as_mail = check_options(&mut fields, target.as_ref(), data);
     let provenance = fields.object("source", read_source).unwrap_or_default();
     let enqueued_at = fields.text("enqueued_at", |time| time.parse());
     if let (Some(subject), Some(body)) = (&subject, &text)
@@ -352,19 +343,26 @@ fn read(
         enqueued_at,
         accepted_by: ids.actor.clone(),
     };
-    Ok((notification, derived.is_some()))
+    Ok(Draft { notification, derived: derived.is_some(), as_mail })
 }
 
-/// What the data says about how its kind of channel is to deliver is judged now, while somebody listens.
-fn check_options(fields: &mut Fields<'_>, target: Option<&Target>, data: Option<&RawValue>) {
-    if target.is_some_and(|target| target.kind == ChannelKind::Email)
-        && let Err(error) = Options::of(data.map(RawValue::get))
-    {
-        fields.refuse(&error.field, &error.message);
+/// What the data says about how its kind of channel is to deliver is judged now, while somebody listens. What is returned
+/// is wrong if it is delivered by mail.
+fn check_options(
+    fields: &mut Fields<'_>,
+    target: Option<&Target>,
+    data: Option<&RawValue>,
+) -> Option<OptionError> {
+    let target = target.filter(|target| target.kind == ChannelKind::Email)?;
+    let error = Options::of(data.map(RawValue::get)).err()?;
+    if matches!(target.recipient, Recipient::List(_)) {
+        return Some(error);
     }
+    fields.refuse(&error.field, &error.message);
+    None
 }
 
-/// Whom to tell, with the kind and the channel that are stamped (OB-04).
+/// Whom to tell, with the kind and the channel that are stamped; those of a list are not known yet.
 struct Target {
     recipient: Recipient,
     kind: ChannelKind,
@@ -379,10 +377,8 @@ fn read_target(app: &App, fields: &mut Fields<'_>) -> Option<Target> {
     }
     let list = fields.text("list", |list| ListName::parse(&list));
     let to = fields.object("to", |to| read_to(app, to)).flatten();
-    let by_list = list.map(|list| {
-        let (kind, channel) = app.catalog.stamp(&list);
-        Target { recipient: Recipient::List(list), kind, channel }
-    });
+    let by_list =
+        list.map(|list| Target { recipient: Recipient::List(list), kind: ChannelKind::Email, channel: None });
     by_list.or(to)
 }
 

@@ -42,6 +42,9 @@ struct Counted {
     accepted: Counter,
     duplicate: Counter,
     refused: Family<ByCode, Counter>,
+    events_accepted: Counter,
+    events_duplicate: Counter,
+    events_refused: Family<ByCode, Counter>,
     requests: Family<ByStatus, Counter>,
     request_seconds: Family<ByRoute, Histogram>,
     attempts: Family<ByClass, Counter>,
@@ -97,6 +100,9 @@ impl Default for Metrics {
             accepted: Counter::default(),
             duplicate: Counter::default(),
             refused: Family::default(),
+            events_accepted: Counter::default(),
+            events_duplicate: Counter::default(),
+            events_refused: Family::default(),
             requests: Family::default(),
             request_seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             attempts: Family::default(),
@@ -132,6 +138,20 @@ impl Metrics {
         self.0.refused.get_or_create(&ByCode { code: code.as_str() }).inc();
     }
 
+    /// An event was accepted, or had been before.
+    pub(super) fn event_accepted(&self, duplicate: bool) {
+        if duplicate {
+            self.0.events_duplicate.inc()
+        } else {
+            self.0.events_accepted.inc()
+        };
+    }
+
+    /// An event, or a whole request to hand some in, was refused.
+    pub(super) fn event_refused(&self, code: Code) {
+        self.0.events_refused.get_or_create(&ByCode { code: code.as_str() }).inc();
+    }
+
     /// A request came with a key that does not fit.
     pub(super) fn key_refused(&self) {
         self.0.keys_refused.inc();
@@ -148,6 +168,7 @@ impl Metrics {
 
 impl Counted {
     fn register(&mut self) {
+        self.register_events();
         let registry = &mut self.registry;
         registry.register("notifications_accepted", "Notifications stored", self.accepted.clone());
         registry.register(
@@ -180,6 +201,14 @@ impl Counted {
             self.lost_acknowledgements.clone(),
         );
         self.gauges.register(registry);
+    }
+
+    fn register_events(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("events_accepted", "Events stored", self.events_accepted.clone());
+        let duplicate = self.events_duplicate.clone();
+        registry.register("events_duplicate", "Events that had been stored before", duplicate);
+        registry.register("events_refused", "Events and requests refused", self.events_refused.clone());
     }
 
     /// Takes over what this node knows of itself.

@@ -17,10 +17,12 @@ mod bounces;
 mod channels;
 mod cursor;
 pub mod dto;
+pub mod events;
 mod exchange;
 mod fields;
 mod health;
 mod ingest;
+mod items;
 mod keys;
 mod metrics;
 mod nodes;
@@ -39,11 +41,13 @@ use std::time::Duration;
 
 use angarium_domain::chance::Chance;
 use angarium_domain::limits::Limits;
+use angarium_domain::text::Locale;
 use angarium_domain::time::Clock;
 use angarium_engine::catalog::Catalog;
 use angarium_engine::registry::Registry;
+use angarium_engine::render::Renderings;
 use angarium_engine::wake::Wake;
-use angarium_store::Store;
+use angarium_store::{Channels, Store};
 
 pub use admin_key::{ADMIN_KEY_NAME, AdminKey, AdminKeyError, ensure_admin_key};
 pub use auth::{Keys, Scope, UnknownScope};
@@ -58,8 +62,14 @@ pub use server::{Bounds, serve};
 pub struct App {
     /// Where notifications are kept.
     pub store: Arc<Store>,
-    /// Which channels and lists there are.
+    /// Which channels there are.
     pub catalog: Arc<Catalog>,
+    /// The same channels, as planning sees them.
+    pub channels: Arc<Channels>,
+    /// Texts that were rendered, and templates that were compiled. Shared with whoever delivers.
+    pub renderings: Arc<Renderings>,
+    /// The language of templates where there is none in the one that was asked for.
+    pub default_locale: Locale,
     /// Who delivers, when a channel is tested.
     pub adapters: Registry,
     /// How large things may be.

@@ -17,6 +17,7 @@ use utoipa::openapi::{
 
 use super::body;
 use super::dto;
+use super::events::dto as events;
 use super::problem::Code;
 use super::routes::{Access, Answer, Param, Route, Taken, Verb, table};
 
@@ -31,6 +32,9 @@ from a loopback address; there is none of the headers `Forwarded`, `X-Forwarded-
 `Host` is `localhost` or a loopback address. A proxy on the same machine that adds none of these headers and \
 passes a loopback name on as `Host` (as nginx does when its upstream is `127.0.0.1` and nothing more is set) \
 cannot be told from a local client: keep `/metrics` out of what such a proxy passes on.";
+
+const BINARY: &str = "With the header `ce-specversion`, a body of any other type is the data of a CloudEvent whose \
+attributes are the `ce-` headers (binary mode).";
 
 const SCHEME: &str = "key";
 
@@ -83,6 +87,10 @@ fn operation(route: &Route) -> Operation {
     operation = operation.request_body(route.takes.map(request_body));
     let (status, answer) = answer(route.answer);
     operation = operation.response(status, answer);
+    if let Some(also) = route.also {
+        let (status, also) = self::answer(also);
+        operation = operation.response(status, also);
+    }
     for (status, problem) in problems(route) {
         operation = operation.response(status, problem);
     }
@@ -95,12 +103,25 @@ fn request_body(taken: Taken) -> RequestBody {
         Taken::Json(name, required) => {
             (body.content("application/json", Content::new(Some(reference(name)))), required)
         }
+        Taken::Event => {
+            let cloud = || Content::new(Some(reference("CloudEvent")));
+            let body = events_in(body, "NewEvent").content("application/cloudevents+json", cloud());
+            (body.content("*/*", Content::new(None::<RefOr<Schema>>)).description(Some(BINARY)), true)
+        }
+        Taken::Events => (events_in(body, "NewEventBatch"), true),
         Taken::Mail => {
             let any = || Content::new(None::<RefOr<Schema>>);
             (body::MAIL.iter().fold(body, |body, media| body.content(*media, any())), true)
         }
     };
     body.required(Some(if required { Required::True } else { Required::False })).build()
+}
+
+/// Events as this server's own JSON and as an array of CloudEvents.
+fn events_in(body: RequestBodyBuilder, own: &str) -> RequestBodyBuilder {
+    let array = RefOr::T(Schema::Array(ArrayBuilder::new().items(reference("CloudEvent")).build()));
+    body.content("application/json", Content::new(Some(reference(own))))
+        .content("application/cloudevents-batch+json", Content::new(Some(array)))
 }
 
 /// `get_v1_notifications_id` for `GET /v1/notifications/{id}`.
@@ -218,6 +239,22 @@ fn components() -> Components {
         given::<dto::BouncesRecorded>(),
         given::<dto::Node>(),
         given::<dto::HealthAnswer>(),
+        taken::<events::NewEvent>(),
+        taken::<events::NewEventBatch>(),
+        taken::<events::CloudEvent>(),
+        taken::<events::NewAnnouncement>(),
+        taken::<events::Entity>(),
+        given::<events::EventAccepted>(),
+        given::<events::PlannedNotification>(),
+        given::<events::SkippedMatch>(),
+        given::<events::EventBatchAnswer>(),
+        taken::<events::EventBatchResult>(),
+        given::<events::EventTrial>(),
+        given::<events::TrialText>(),
+        given::<events::Event>(),
+        given::<events::EventDetail>(),
+        given::<events::EventExplanation>(),
+        given::<events::ExplainedStep>(),
         taken::<dto::ProblemBody>(),
         taken::<dto::FieldError>(),
     ] {
@@ -237,10 +274,16 @@ fn taken<T: ToSchema>() -> (String, RefOr<Schema>) {
 /// What is given: every member is present.
 fn given<T: ToSchema>() -> (String, RefOr<Schema>) {
     let (name, mut schema) = taken::<T>();
-    if let RefOr::T(Schema::Object(object)) = &mut schema {
-        object.required = object.properties.keys().cloned().collect();
-    }
+    promise_all(&mut schema);
     (name, schema)
+}
+
+fn promise_all(schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::T(Schema::Object(object)) => object.required = object.properties.keys().cloned().collect(),
+        RefOr::T(Schema::AllOf(all)) => all.items.iter_mut().for_each(promise_all),
+        _ => {}
+    }
 }
 
 /// The member `code` of a problem is one of those there are.

@@ -10,7 +10,7 @@ use axum::{Extension, Router};
 use super::auth::{self, Scope};
 use super::problem::Code;
 use super::{
-    Shared, actions, body, bounces, channels, exchange, health, ingest, keys, metrics, nodes, openapi, query,
+    Shared, actions, body, bounces, channels, events, exchange, health, ingest, keys, metrics, nodes, openapi, query,
 };
 
 /// The methods there are.
@@ -52,6 +52,10 @@ pub(super) enum Taken {
     Json(&'static str, bool),
     /// A mail as it is, which must be there.
     Mail,
+    /// An event, as this server's own JSON or as a CloudEvent, which must be there.
+    Event,
+    /// Many events in one of these forms, which must be there.
+    Events,
 }
 
 /// A header or a query parameter.
@@ -71,6 +75,8 @@ pub(super) struct Route {
     pub(super) summary: &'static str,
     pub(super) takes: Option<Taken>,
     pub(super) answer: Answer,
+    /// Another answer where all is well.
+    pub(super) also: Option<Answer>,
     pub(super) params: &'static [Param],
     /// What can go wrong here and not everywhere.
     own_problems: &'static [Code],
@@ -92,6 +98,7 @@ impl Route {
             summary,
             takes: None,
             answer: Answer::Nothing,
+            also: None,
             params: &[],
             own_problems: &[],
             handler,
@@ -106,8 +113,16 @@ impl Route {
         Route { takes: Some(Taken::Mail), ..self }
     }
 
+    fn takes_events(self, taken: Taken) -> Self {
+        Route { takes: Some(taken), ..self }
+    }
+
     fn answers(self, answer: Answer) -> Self {
         Route { answer, ..self }
+    }
+
+    fn answers_also(self, also: Answer) -> Self {
+        Route { also: Some(also), ..self }
     }
 
     fn with(self, params: &'static [Param]) -> Self {
@@ -152,7 +167,7 @@ impl Route {
         if self.takes.is_some() {
             codes.extend(WITH_BODY);
         }
-        if matches!(self.takes, Some(Taken::Json(..))) {
+        if self.takes.is_some_and(|taken| !matches!(taken, Taken::Mail)) {
             codes.extend(WITH_JSON);
         }
         codes.extend(self.own_problems);
@@ -191,7 +206,7 @@ pub(super) fn router(app: Shared) -> Router {
 
 /// Every route, in the order in which it is documented.
 pub(super) fn table() -> Vec<Route> {
-    [notifications(), operations(), channels_and_bounces(), administration(), about()]
+    [notifications(), events(), operations(), channels_and_bounces(), administration(), about()]
         .into_iter()
         .flatten()
         .collect()
@@ -260,6 +275,86 @@ fn notifications() -> Vec<Route> {
     ]
 }
 
+fn events() -> Vec<Route> {
+    use Scope::{Operate, Publish, Read};
+    vec![
+        Route::new(
+            Verb::Post,
+            "/v1/events",
+            Access::Key(Publish),
+            "Hand in an event. As a batch of CloudEvents it is answered like `/v1/events/batch`; with `dry_run` \
+             nothing is stored",
+            || post(events::one),
+        )
+        .takes_events(Taken::Event)
+        .with(&[EVENT_IDEMPOTENCY_KEY, DRY_RUN])
+        .answers(Answer::One(202, "EventAccepted"))
+        .answers_also(Answer::One(200, "EventTrial"))
+        .refuses(&[
+            Code::IdempotencyKeyInvalid,
+            Code::IdReused,
+            Code::UnknownFeed,
+            Code::UnknownEventType,
+            Code::BatchTooLarge,
+        ]),
+        Route::new(
+            Verb::Post,
+            "/v1/events/batch",
+            Access::Key(Publish),
+            "Hand in many events in one commit",
+            || post(events::batch),
+        )
+        .takes_events(Taken::Events)
+        .with(&[EVENT_IDEMPOTENCY_KEY])
+        .answers(Answer::One(202, "EventBatchAnswer"))
+        .refuses(&[Code::IdempotencyKeyInvalid, Code::BatchTooLarge]),
+        Route::new(Verb::Get, "/v1/events", Access::Key(Read), "List events, newest first", || {
+            get(events::list)
+        })
+        .with(EVENT_PARAMS)
+        .answers(Answer::Page("Event"))
+        .refuses(&[Code::CursorInvalid]),
+        Route::new(
+            Verb::Get,
+            "/v1/events/{id}",
+            Access::Key(Read),
+            "Show an event and what it led to",
+            || get(events::show),
+        )
+        .answers(Answer::One(200, "EventDetail"))
+        .refuses(&[Code::EventNotFound]),
+        Route::new(
+            Verb::Get,
+            "/v1/events/{id}/explain",
+            Access::Key(Read),
+            "Say why a subscription was told of an event, or was not; or what became of the event as a whole",
+            || get(events::explain),
+        )
+        .with(EXPLAIN_PARAMS)
+        .answers(Answer::One(200, "EventExplanation"))
+        .refuses(&[Code::EventNotFound, Code::SubscriptionNotFound]),
+        Route::new(
+            Verb::Post,
+            "/v1/feeds/{feed}/announcements",
+            Access::Key(Operate),
+            "Announce something by hand to whoever subscribes to a feed",
+            || post(events::announce),
+        )
+        .takes("NewAnnouncement", true)
+        .with(&[EVENT_IDEMPOTENCY_KEY])
+        .answers(Answer::One(202, "EventAccepted"))
+        .refuses(&[Code::IdempotencyKeyInvalid, Code::IdReused, Code::FeedNotFound, Code::UnknownFeed]),
+        Route::new(
+            Verb::Delete,
+            "/v1/feeds/{feed}/rows/{key}",
+            Access::Key(Publish),
+            "Say that what events told of is gone: what still waits to be sent about it is skipped",
+            || delete(events::row_gone),
+        )
+        .refuses(&[Code::RowNotFound]),
+    ]
+}
+
 fn operations() -> Vec<Route> {
     use Scope::Operate;
     let action = |path, summary, own_problems, handler| {
@@ -272,7 +367,7 @@ fn operations() -> Vec<Route> {
         action(
             "/v1/notifications/{id}/retry",
             "Try a parked notification again, with a fresh budget",
-            &[Code::NotificationNotFound, Code::NotParked],
+            &[Code::NotificationNotFound, Code::NotParked, Code::AlreadyTold, Code::AtMostOnce],
             || post(actions::retry),
         ),
         action(
@@ -422,6 +517,34 @@ const IDEMPOTENCY_KEY: Param = Param {
     header: true,
     required: false,
 };
+
+const EVENT_IDEMPOTENCY_KEY: Param = Param {
+    about: "1 to 255 visible ASCII characters. An event without an id of its own gets one that is derived from \
+            the name of the API key, this header, and its place in a batch, so that a resend is stored once; the \
+            answer to a resend carries `Idempotency-Replayed: true`. Where the event has an id, as every \
+            CloudEvent has, the id decides and the header is ignored.",
+    ..IDEMPOTENCY_KEY
+};
+
+const DRY_RUN: Param = query_param(
+    "dry_run",
+    "`true`: say what the event would lead to and what would be read of it, and store nothing. Answered with \
+     200; the key needs the scope `read` too.",
+);
+
+const EVENT_PARAMS: &[Param] = &[
+    query_param("feed", "Only of this feed."),
+    query_param("type", "Only of this type."),
+    query_param("key", "Only about this subject."),
+    query_param("source", "Only from this source."),
+    query_param("since", "Only accepted at or after this RFC 3339 time."),
+    query_param("until", "Only accepted before this RFC 3339 time."),
+    CURSOR,
+    LIMIT,
+];
+
+const EXPLAIN_PARAMS: &[Param] =
+    &[query_param("subscription", "The id of the subscription that is asked about.")];
 
 const LIST_PARAMS: &[Param] = &[
     query_param("status", "Only with this status."),

@@ -11,21 +11,33 @@ use angarium_channels::email::{self, Credential, EmailAdapter, EmailChannel};
 use angarium_channels::webhook::{SigningSecret, WebhookAdapter, WebhookChannel};
 use angarium_domain::text::ChannelName;
 use angarium_egress::{Client, Connector, Options, roots_from_pem};
-use angarium_engine::catalog::{Catalog, List};
+use angarium_engine::catalog::Catalog;
 use angarium_engine::registry::Registry;
-use angarium_store::NewNode;
+use angarium_store::{Declared, NewNode, ObjectKind};
 
 use super::StartError;
 use crate::config::{Config, Login, Proof, Secret, Transport};
 
-/// Channels and lists as the engine sees them.
+/// Channels as the engine sees them. Lists are in the store, whoever made them.
 pub(super) fn catalog(config: &Config) -> Catalog {
     let channels = config.channels.iter().map(|(name, channel)| (name.clone(), channel.settings.clone()));
-    let lists = config.lists.iter().map(|(name, list)| {
-        let members = list.members.iter().map(|member| member.address.clone()).collect();
-        (name.clone(), List { channel: list.channel.clone(), members })
-    });
-    Catalog { channels: channels.collect(), lists: lists.collect() }
+    Catalog { channels: channels.collect(), ..Catalog::default() }
+}
+
+/// What the configuration says that is kept in the store.
+pub(super) fn declared(config: &Config) -> Declared {
+    let feeds = config.feeds.iter().map(|(id, feed)| (ObjectKind::Feed, id.to_string(), feed.to_json()));
+    let templates = config
+        .templates
+        .iter()
+        .map(|(name, template)| (ObjectKind::Template, name.clone(), template.to_json()));
+    let lists = config.lists.iter().map(|(name, list)| (ObjectKind::List, name.to_string(), list.to_json()));
+    Declared {
+        epoch: config.server.config_epoch.unwrap_or_default(),
+        objects: feeds.chain(templates).chain(lists).collect(),
+        subscriptions: config.subscriptions.clone().into_iter().collect(),
+        prune: false,
+    }
 }
 
 /// One adapter for each kind that this program can deliver on.

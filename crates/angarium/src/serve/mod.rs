@@ -1,15 +1,17 @@
 //! The server's life: start, serve, stop.
 //!
 //! A start opens the database (a SQLite file is taken for this process by that), signs in among the nodes that use it,
-//! lets suspended channels try again, takes back what nobody holds any more, starts to dispatch, and only then serves
-//! connections; `listening on …` is printed and `/readyz` answers 200 from then on. The first signal stops softly:
-//! nothing new is claimed, what is in flight is finished and written, the node signs out, the status is 0. A second
-//! signal, or a grace that ends, stops hard, which is safe at any point. A part that ends by itself ends the process,
-//! loudly.
+//! lets suspended channels try again, makes the store agree with the configuration, takes back what nobody holds any
+//! more, starts to dispatch, and only then serves connections; `listening on …` is printed and `/readyz` answers 200 from
+//! then on. The first signal stops softly: nothing new is claimed, what is in flight is finished and written, the node
+//! signs out, the status is 0. A second signal, or a grace that ends, stops hard, which is safe at any point. A part that
+//! ends by itself ends the process, loudly.
 
 mod build;
 mod log;
 mod process;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -22,8 +24,9 @@ use angarium_domain::time::{Clock, SystemClock};
 use angarium_engine::clock::FollowingClock;
 use angarium_engine::dispatcher::{Dispatcher, Parts, Settings};
 use angarium_engine::nodes::{Node, Running};
+use angarium_engine::render::Renderings;
 use angarium_engine::wake::Wake;
-use angarium_store::{Options, Store, StoreError};
+use angarium_store::{Applied, Options, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -91,16 +94,23 @@ impl Server {
         // From the first heartbeat on the clock is the database's, by which keys end.
         let admin_key = admin_key(&config, &store, clock.as_ref(), chance.as_ref()).await?;
         give_channels_another_try(&store, clock.as_ref()).await?;
+        let channels = Arc::new(catalog.facts());
+        store.configure(Arc::clone(&channels));
+        apply(&config, &store, clock.as_ref()).await?;
+        store.learn_routes().await?;
 
         let metrics = http::Metrics::default();
         let observed = metrics.clone();
         let wake = Wake::default();
+        let renderings = Arc::<Renderings>::default();
         let parts = Parts {
             store: Arc::clone(&store),
             catalog: Arc::clone(&catalog),
             adapters: adapters.clone(),
             clock: Arc::clone(&clock),
             chance: Arc::clone(&chance),
+            renderings: Arc::clone(&renderings),
+            default_locale: config.server.default_locale.clone(),
             vitals: node.vitals(),
             wake: wake.clone(),
             observer: Arc::new(move |kind, class| observed.attempt(kind, class)),
@@ -111,6 +121,9 @@ impl Server {
         let grace = config.server.shutdown_grace;
         let app = http::App {
             store: Arc::clone(&store),
+            channels,
+            renderings,
+            default_locale: config.server.default_locale.clone(),
             catalog,
             adapters,
             limits: config.limits.clone(),
@@ -120,16 +133,7 @@ impl Server {
             stuck_after: config.outbox.stuck_after,
             health: health.clone(),
             metrics,
-            bounds: http::Bounds {
-                header_timeout: config.server.header_timeout,
-                body_timeout: config.server.body_timeout,
-                shutdown_grace: grace,
-                max_connections: process::room_for_connections(
-                    http::Bounds::default().max_connections,
-                    config.outbox.max_parallel_deliveries,
-                ),
-                ..http::Bounds::default()
-            },
+            bounds: bounds(&config),
             keys: Arc::default(),
             tests: Arc::default(),
         };
@@ -188,6 +192,51 @@ async fn give_channels_another_try(store: &Store, clock: &dyn Clock) -> Result<(
         store.reopen_channel(&name, clock.now()).await?;
     }
     Ok(())
+}
+
+/// Feeds, templates, lists and subscriptions of the file go into the store, where all nodes find them. A node that was left
+/// with an older file than another changes nothing.
+async fn apply(config: &Config, store: &Store, clock: &dyn Clock) -> Result<(), StoreError> {
+    let declared = build::declared(config);
+    let epoch = declared.epoch;
+    let Applied { outdated, created, changed, retired, taken } =
+        store.apply_declared(declared, clock.now()).await?;
+    if outdated {
+        tracing::warn!(
+            config.epoch = epoch,
+            "a newer configuration than this one was applied before: its feeds, templates, lists and subscriptions \
+             stand; if this one is to count, raise server.config_epoch"
+        );
+        return Ok(());
+    }
+    tracing::info!(
+        config.epoch = epoch,
+        created,
+        changed,
+        retired,
+        "feeds, templates, lists and subscriptions are as the configuration says"
+    );
+    if taken > 0 {
+        tracing::warn!(
+            taken,
+            "some of what the configuration declares was made through the API under the same name, and stands as it was made there"
+        );
+    }
+    Ok(())
+}
+
+fn bounds(config: &Config) -> http::Bounds {
+    let default = http::Bounds::default();
+    http::Bounds {
+        header_timeout: config.server.header_timeout,
+        body_timeout: config.server.body_timeout,
+        shutdown_grace: config.server.shutdown_grace,
+        max_connections: process::room_for_connections(
+            default.max_connections,
+            config.outbox.max_parallel_deliveries,
+        ),
+        ..default
+    }
 }
 
 fn options(config: &Config) -> Options {

@@ -135,6 +135,8 @@ async fn suppressions() {
         reason: "410 Gone".to_owned(),
     };
     let settlement = Settlement {
+        tells: claim.tells,
+        at_most_once: claim.at_most_once,
         key: claim.key,
         id: claim.id,
         generation: claim.generation,

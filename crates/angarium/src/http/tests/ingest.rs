@@ -1,5 +1,6 @@
 //! Handing notifications in.
 
+use angarium_store::{Changed, Expect, ObjectKind};
 use serde_json::{Value, json};
 
 use super::super::dto;
@@ -408,4 +409,32 @@ async fn options_of_a_mail_are_judged_when_it_is_accepted() {
     let hook = json!({"to": {"channel": "hooks", "address": "https://example.com/"}, "subject": "s", "body": "b",
         "data": wrong[0].0});
     server.accept(&hook).await;
+}
+
+/// OB-04: a list that was made while the server runs is stamped as it is stored, over one of the same name that is
+/// configured; a wish about mail means nothing on another channel.
+#[tokio::test]
+async fn a_stored_list_is_stamped() {
+    let server = Server::start().await;
+    let hooks = r#"{"channel":"hooks","members":["https://example.com/"]}"#;
+    for list in ["pagers", "ops"] {
+        let made = server.app.store.put_object(
+            ObjectKind::List,
+            list,
+            hooks.to_owned(),
+            Expect::Absent,
+            server.app.clock.now(),
+        );
+        assert!(matches!(made.await.unwrap(), Changed::Done { created: true, .. }), "{list}");
+        let mut wish = with("list", json!(list));
+        wish["data"] = json!({"email": "none"});
+        for body in [wish, with("list", json!(list))] {
+            let id = server.accept(&body).await;
+            let shown = server.get(&format!("{ONE}/{id}")).await.json();
+            assert_eq!((&shown["kind"], &shown["channel"]), (&json!("webhook"), &json!("hooks")), "{list}");
+        }
+    }
+    let unknown = server.accept(&with("list", json!("nobody"))).await;
+    let shown = server.get(&format!("{ONE}/{unknown}")).await.json();
+    assert_eq!((&shown["kind"], &shown["channel"]), (&json!("email"), &Value::Null));
 }

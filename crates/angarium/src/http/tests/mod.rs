@@ -9,6 +9,7 @@ mod batch;
 mod bounces;
 mod channels;
 mod document;
+mod events;
 mod ingest;
 mod look;
 mod nodes;
@@ -28,7 +29,7 @@ use angarium_domain::channel::{ChannelKind, ChannelSettings};
 use angarium_domain::limits::Limits;
 use angarium_domain::outcome::{FailureClass, LastError};
 use angarium_domain::state::State;
-use angarium_domain::text::{ChannelName, ListName};
+use angarium_domain::text::{ChannelName, ListName, Locale};
 use angarium_domain::time::ManualClock;
 use angarium_engine::catalog::{Catalog, List};
 use angarium_engine::registry::Registry;
@@ -102,9 +103,15 @@ impl Server {
         let folder = Folder::new();
         let store = Arc::new(Store::open(&Options::new(folder.0.join("angarium.db"))).await.unwrap());
         let clock = Arc::new(ManualClock::at(NOW.parse().unwrap()));
+        let catalog = Arc::new(catalog());
+        let channels = Arc::new(catalog.facts());
+        store.configure(Arc::clone(&channels));
         let mut app = App {
             store,
-            catalog: Arc::new(catalog()),
+            channels,
+            catalog,
+            renderings: Arc::default(),
+            default_locale: Locale::parse("en-US").unwrap(),
             adapters: Registry::default(),
             limits: Limits::default(),
             bounds: Bounds::default(),
@@ -202,6 +209,8 @@ impl Server {
             let mut progress = claim.progress;
             progress.retry_count += u32::from(class == Some(FailureClass::Transient));
             let settlement = Settlement {
+                tells: claim.tells,
+                at_most_once: claim.at_most_once,
                 key: claim.key,
                 id: claim.id,
                 generation: claim.generation,
@@ -217,6 +226,7 @@ impl Server {
                     retry_after_s: None,
                     response_excerpt: Some("a reply".to_owned()),
                     targets: None,
+                    template: None,
                 }),
                 state,
                 progress,

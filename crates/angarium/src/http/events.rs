@@ -1,0 +1,130 @@
+//! Events over HTTP: they are handed in ([`ingest`]) as this server's own JSON or as CloudEvents ([`cloudevents`]), tried
+//! without being stored ([`trial`]), announced by hand and taken back ([`feeds`]), looked at and explained ([`look`]).
+//!
+//! Deliberately absent: whom an event concerns. That is decided where it is stored, in the same transaction.
+
+mod cloudevents;
+pub mod dto;
+mod feeds;
+mod ingest;
+mod look;
+mod trial;
+mod views;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use angarium_domain::complaints::Complaint;
+use angarium_domain::event::ParsedEvent;
+use angarium_domain::feed::{Feed, MANUAL_ANNOUNCEMENT};
+use angarium_domain::id::EventId;
+use angarium_domain::text::{Actor, FeedId};
+use angarium_domain::time::ManualClock;
+use angarium_store::{EventAcceptance, NewEvent};
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+
+use super::App;
+use super::dto::FieldError;
+use super::exchange::Asked;
+use super::problem::{Code, Problem};
+
+pub(super) use feeds::{announce, row_gone};
+pub(super) use ingest::{batch, one};
+pub(super) use look::{explain, list, show};
+
+/// What was found out about feeds for one request. The database is asked once at most whether there are feeds that this
+/// node has not heard of.
+#[derive(Default)]
+struct Feeds {
+    known: HashMap<FeedId, Option<Arc<Feed>>>,
+    by_source: HashMap<String, Option<Arc<Feed>>>,
+    is_fresh: bool,
+}
+
+impl Feeds {
+    /// The feed with this id.
+    async fn named(&mut self, app: &App, id: &FeedId) -> Result<Option<Arc<Feed>>, Problem> {
+        if let Some(known) = self.known.get(id) {
+            return Ok(known.clone());
+        }
+        let mut found = app.store.feed(id, false).await?;
+        if found.is_none() && !self.is_fresh {
+            self.is_fresh = true;
+            found = app.store.feed(id, true).await?;
+        }
+        self.known.insert(id.clone(), found.clone());
+        Ok(found)
+    }
+
+    /// The feed that the catalogue gives a CloudEvent's source to.
+    async fn of_source(&mut self, app: &App, source: &str) -> Result<Option<Arc<Feed>>, Problem> {
+        if let Some(known) = self.by_source.get(source) {
+            return Ok(known.clone());
+        }
+        let found = app.store.feed_of_source(source).await?;
+        self.by_source.insert(source.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+/// The event that a path names. What is no UUID names none.
+pub(super) struct PathEvent(EventId);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathEvent {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let word = Path::<String>::from_request_parts(parts, state).await.ok();
+        let id = word.and_then(|Path(word)| word.parse().ok());
+        id.map(PathEvent).ok_or_else(|| Problem::plain(Code::EventNotFound))
+    }
+}
+
+/// What is wrong with the members of an object.
+fn invalid(complaints: Vec<Complaint>) -> Problem {
+    let told = |Complaint { field, message }| FieldError { field, message };
+    Problem::invalid(complaints.into_iter().map(told).collect())
+}
+
+fn unknown_feed(id: &FeedId) -> Problem {
+    Problem::new(Code::UnknownFeed, format!("there is no feed {id}"))
+}
+
+/// An event on its feed, ready to be stored. It ends when it says so, else when the feed does.
+fn ready(
+    app: &App,
+    asked: &Asked,
+    accepted_by: &Actor,
+    parsed: ParsedEvent,
+    feed: &Feed,
+) -> Result<NewEvent, Problem> {
+    let ParsedEvent { mut event, hash } = parsed;
+    if !feed.has_type(&event.kind) {
+        return Err(unknown_type(feed));
+    }
+    event.expires_at = event.expires_at.or_else(|| feed.ttl.map(|ttl| event.at.plus(ttl)));
+    let id = EventId::generate(&ManualClock::at(asked.now), &*app.chance);
+    Ok(NewEvent { id, event, hash, accepted_by: accepted_by.clone() })
+}
+
+fn unknown_type(feed: &Feed) -> Problem {
+    let types = feed.event_types.iter().map(|kind| kind.as_str()).chain([MANUAL_ANNOUNCEMENT]);
+    let types: Vec<&str> = types.collect();
+    let detail = format!("the events of feed {} are of the types {}", feed.id, types.join(", "));
+    Problem::new(Code::UnknownEventType, detail)
+}
+
+/// What the store says of an event on `feed`, as it is answered.
+fn answered(acceptance: EventAcceptance, feed: &Feed) -> Result<dto::EventAccepted, Problem> {
+    match acceptance {
+        EventAcceptance::Accepted(planned) => Ok(views::accepted(planned)),
+        EventAcceptance::IdReused { id } => {
+            let detail = format!("the source used this id before for something else, which is event {id}");
+            Err(Problem::new(Code::IdReused, detail))
+        }
+        EventAcceptance::UnknownFeed => Err(unknown_feed(&feed.id)),
+        EventAcceptance::UnknownType => Err(unknown_type(feed)),
+        EventAcceptance::Failed { detail } => Err(Problem::internal(detail)),
+    }
+}
