@@ -10,17 +10,19 @@
 mod overview;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use angarium_domain::event::Event;
 use angarium_domain::filter::Filter;
 use angarium_domain::matching::Matcher;
-use angarium_domain::state::{SkipReason, Status};
+use angarium_domain::state::Status;
 use angarium_domain::subscription::Subscription;
 use angarium_domain::text::one_line;
 use angarium_domain::time::Timestamp;
 use angarium_store::{Evidence, PlannedNotification, SkippedMatch, StoredEvent, SuppressReason};
 
 pub use overview::overview;
+use words::{in_words, skip, suppression};
 
 /// Characters of what a producer wrote that one detail repeats.
 const QUOTED_CHARS: usize = 100;
@@ -391,25 +393,6 @@ fn gate(case: &Case<'_>, step: &'static str, reasons: &[SuppressReason], outcome
     })
 }
 
-/// Why a match led to no notification, as a sentence.
-fn suppression(skipped: &SkippedMatch) -> String {
-    let why = match skipped.reason {
-        SuppressReason::Cooldown => "the cooldown after another notification was running",
-        SuppressReason::AlreadyTold => "the subscription had been told of the same thing, or was being told",
-        SuppressReason::DailyCap => "the daily cap had been reached",
-        SuppressReason::SameTarget => "another subscription leads to the same address, which is told once",
-        SuppressReason::ChannelDisabled => "the channel was switched off",
-        SuppressReason::ChannelUnknown => "the channel is not configured, or the list is not known",
-        SuppressReason::SubscriptionExpired => "the subscription had ended",
-        SuppressReason::Expired => "the event had ended",
-        SuppressReason::Superseded => "a later event had made it untrue",
-        SuppressReason::FeedDisabled => "the feed was switched off",
-    };
-    let by = skipped.by.map(|id| format!(", by notification {id}")).unwrap_or_default();
-    let later = skipped.told_by.map(|id| format!("; later it was planned as notification {id}"));
-    format!("{why} at {}{by}{}", skipped.at, later.unwrap_or_default())
-}
-
 fn planned(case: &Case<'_>) -> Answer {
     if let Some(PlannedNotification { id, channel, .. }) = &case.evidence.notification {
         let channel = channel.as_ref().map_or(String::new(), |channel| format!(" on channel {channel}"));
@@ -460,19 +443,6 @@ fn will_be_skipped(reason: &'static str, why: String) -> Answer {
     ))
 }
 
-/// Why a notification was skipped, as a sentence.
-fn skip(reason: SkipReason) -> &'static str {
-    match reason {
-        SkipReason::Cancelled => "an operator cancelled it",
-        SkipReason::Expired => "the event had ended before it could be sent",
-        SkipReason::Superseded => "a later event had made it untrue before it could be sent",
-        SkipReason::Unsubscribed => {
-            "the subscription was gone, switched off or had ended before it could be sent"
-        }
-        SkipReason::SourceGone => "what it told of was gone before it could be sent",
-    }
-}
-
 fn delivery(case: &Case<'_>) -> Answer {
     let Some(notification) = &case.evidence.notification else { return nothing() };
     let tried = case.tries.map(in_words).unwrap_or_default();
@@ -498,14 +468,4 @@ fn delivery(case: &Case<'_>) -> Answer {
         Status::Skipped => (stop("delivery", word, "it is not to be sent any more"), Outcome::Skipped),
     };
     Answer { steps: vec![step], outcome: Some(outcome) }
-}
-
-fn in_words(tries: &Tries) -> String {
-    let parts = [
-        (tries.retries > 0).then(|| format!("retries scheduled so far: {}", tries.retries)),
-        tries.last_attempt_at.map(|at| format!("last tried at {at}")),
-        tries.next_attempt_at.map(|at| format!("next at {at}")),
-        tries.last_error.as_ref().map(|error| format!("last error: {error}")),
-    ];
-    parts.into_iter().flatten().map(|part| format!("; {part}")).collect()
 }

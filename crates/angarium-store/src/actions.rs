@@ -46,7 +46,9 @@ impl Op for Act {
         let id = self.request.id;
         let found = tx
             .query_opt(&FIND, params![id.uuid()], |row| {
-                let telling = Telling { tells: row.flag(8)?, at_most_once: row.flag(9)?, tried: row.flag(10)? };
+                // What is under way may arrive.
+                let tried = row.flag(10)? || row.flag(1)?;
+                let telling = Telling { tells: row.flag(8)?, at_most_once: row.flag(9)?, tried };
                 Ok((Key(row.int(0)?), row.flag(1)?, state_at(row, 2)?, telling))
             })
             .await?;
@@ -127,8 +129,12 @@ impl Act {
                 let holder = ledger::retake(tx, Hold { key, id: self.request.id }, self.now).await?;
                 Ok(holder.map(|holder| ActionOutcome::AlreadyTold(holder.id)))
             }
-            Action::Cancel if tells && !(at_most_once && tried) => {
-                ledger::release(tx, key, self.now).await?;
+            Action::Cancel if tells => {
+                // What may be told once at most, and may have been, keeps its place.
+                match at_most_once && tried {
+                    true => ledger::keep(tx, key, self.now).await?,
+                    false => ledger::release(tx, key, self.now).await?,
+                }
                 Ok(None)
             }
             _ => Ok(None),

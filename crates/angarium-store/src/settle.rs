@@ -234,7 +234,8 @@ async fn record_change(tx: &mut Tx<'_>, item: &Settlement) -> Result<Option<Fact
 
 /// What ended stands in the ledger as told, or no longer stands there.
 async fn tell(tx: &mut Tx<'_>, standing: &[(&Settlement, i64)]) -> Result<()> {
-    let telling: Vec<&Settlement> = standing.iter().map(|(item, _)| *item).filter(|item| item.tells).collect();
+    let telling: Vec<&Settlement> =
+        standing.iter().map(|(item, _)| *item).filter(|item| item.tells).collect();
     let delivered: Vec<(Key, Timestamp)> = telling
         .iter()
         .filter_map(|item| match item.state {
@@ -247,8 +248,9 @@ async fn tell(tx: &mut Tx<'_>, standing: &[(&Settlement, i64)]) -> Result<()> {
         let (State::Parked { at, .. } | State::Skipped { at, .. }) = item.state else { continue };
         // What may be told once at most, and may have been, keeps its place.
         let may_have_told = item.at_most_once && item.attempt.is_some();
-        if !may_have_told {
-            ledger::release(tx, item.key, at).await?;
+        match may_have_told {
+            true => ledger::keep(tx, item.key, at).await?,
+            false => ledger::release(tx, item.key, at).await?,
         }
     }
     Ok(())

@@ -131,7 +131,8 @@ impl Op for Get {
 }
 
 /// The keys of the rows that match; the rows themselves are read one by one, as far as there is room.
-const KEYS: &str = "SELECT n.key FROM notifications n LEFT JOIN contents c ON c.key = coalesce(n.content, n.key)";
+const KEYS: &str =
+    "SELECT n.key FROM notifications n LEFT JOIN contents c ON c.key = coalesce(n.content, n.key)";
 
 /// A page ends early once its texts have this many bytes, so that it cannot fill the memory.
 const LISTING_BYTES: usize = 8 * 1024 * 1024;

@@ -4,7 +4,8 @@ use angarium_domain::feed::Feed;
 use angarium_domain::state::Status;
 use angarium_store::{EventView, PlannedNotification, SkippedMatch};
 
-use super::{Explanation, Outcome, Step, about, pass, skip, stop, suppression, unknown};
+use super::words::{skip, suppression};
+use super::{Explanation, Outcome, Step, about, pass, stop, unknown};
 
 /// What an event led to: everything that the view holds of it, at most a hundred notifications and a hundred matches that
 /// were suppressed. `feed` is its feed as it is now.

@@ -5,7 +5,10 @@ use angarium_testbed::postgres::{self, Fresh};
 use super::dialect::Dialect;
 use super::{Db, Op, Options, PostgresUrl, Statement, Tx, Value};
 use crate::error::Result;
-use crate::{accept, acknowledged, actions, audit, bounces, claim, events, keys, kpi, lanes, nodes, routes, settle, views};
+use crate::{
+    accept, acknowledged, actions, audit, bounces, claim, events, keys, kpi, lanes, nodes, routes, settle,
+    views,
+};
 
 fn all() -> Vec<(&'static str, &'static Statement)> {
     let modules = [

@@ -124,7 +124,8 @@ impl Planner {
             let source = params![event.feed.as_str(), event.key.as_str(), key.0, event.at];
             tx.execute(&NEWEST_SOURCE, source).await?;
         }
-        let subject = Subject { key, id: item.id, event, feed: &matches.feed, actor: item.accepted_by.as_str() };
+        let subject =
+            Subject { key, id: item.id, event, feed: &matches.feed, actor: item.accepted_by.as_str() };
         let (notifications, skipped) = self.plan(tx, &subject, first, true, now).await?;
         let planned =
             Planned { id: item.id, duplicate: false, planning: planned_to.is_some(), notifications, skipped };
@@ -202,4 +203,3 @@ impl Op for SourceGone {
         Ok(tx.execute(&SOURCE_GONE, row).await? > 0)
     }
 }
-

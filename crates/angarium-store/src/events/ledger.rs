@@ -38,6 +38,8 @@ statements! {
 
     RELEASE = "DELETE FROM ledger WHERE holder = $1 AND told_at = 9223372036854775807 RETURNING subscription";
 
+    KEEP = "UPDATE ledger SET told_at = $2 WHERE holder = $1 AND told_at = 9223372036854775807";
+
     RELEASED = "INSERT INTO releases (subscription, notification, at) {values: bigint, bigint, bigint}
         ON CONFLICT (subscription, notification) DO UPDATE SET at = excluded.at";
 
@@ -46,7 +48,8 @@ statements! {
                 (SELECT count(*) FROM targets t WHERE t.notification = n.key) FROM notifications n JOIN events e ON e.key = n.event
             WHERE n.key = $1 AND n.subscription IS NOT NULL AND e.test = 0
         UNION ALL
-        SELECT s.subscription, e.feed, e.subject, e.type, 0, 1 FROM suppressed s JOIN events e ON e.key = s.event
+        SELECT s.subscription, e.feed, e.subject, e.type, 0,
+                (SELECT count(*) FROM targets t WHERE t.notification = n.key) FROM suppressed s JOIN events e ON e.key = s.event
             JOIN notifications n ON n.event = e.key
             WHERE n.key = $1 AND s.holder = $1 AND s.reason = 'same_target' AND s.told_by IS NULL AND e.test = 0";
 }
@@ -85,13 +88,22 @@ pub(crate) async fn holder(tx: &mut Tx<'_>, subscription: i64, event: &Event) ->
 }
 
 /// Who holds the places of subscriptions, where somebody does.
-pub(crate) async fn holders(tx: &mut Tx<'_>, subscriptions: &[i64], event: &Event) -> Result<HashMap<i64, Hold>> {
+pub(crate) async fn holders(
+    tx: &mut Tx<'_>,
+    subscriptions: &[i64],
+    event: &Event,
+) -> Result<HashMap<i64, Hold>> {
     let asked: Vec<_> = subscriptions
         .iter()
         .map(|key| row![*key, event.feed.as_str(), event.key.as_str(), event.kind.as_str()])
         .collect();
     let found = tx.query_each(&HOLDER, &asked, |row| hold_at(row)).await?;
-    Ok(subscriptions.iter().copied().zip(found).filter_map(|(key, mut held)| Some((key, held.pop()?))).collect())
+    Ok(subscriptions
+        .iter()
+        .copied()
+        .zip(found)
+        .filter_map(|(key, mut held)| Some((key, held.pop()?)))
+        .collect())
 }
 
 fn hold_at(row: &crate::db::Row<'_>) -> Result<Hold> {
@@ -144,6 +156,11 @@ pub(crate) async fn release(tx: &mut Tx<'_>, key: Key, now: Timestamp) -> Result
     tx.execute_rows(&RELEASED, &rows).await.map(drop)
 }
 
+/// A notification was given up, and may have been delivered: it counts as told from now on, and nobody is told again.
+pub(crate) async fn keep(tx: &mut Tx<'_>, key: Key, now: Timestamp) -> Result<()> {
+    tx.execute(&KEEP, params![key.0, now]).await.map(drop)
+}
+
 /// A notification that was given up is to be sent after all: it takes its places anew. Says who has its own place, if
 /// somebody does; then it took none.
 pub(crate) async fn retake(tx: &mut Tx<'_>, hold: Hold, now: Timestamp) -> Result<Option<Hold>> {
@@ -151,8 +168,11 @@ pub(crate) async fn retake(tx: &mut Tx<'_>, hold: Hold, now: Timestamp) -> Resul
     let stood_for = tx.query(&STOOD_FOR, asked, |row| {
         Ok((row.int(0)?, row.text(1)?, row.text(2)?, row.text(3)?, row.flag(4)?, row.int(5)?))
     });
-    for (subscription, feed, subject, kind, own, members) in stood_for.await? {
-        let place = row![subscription, &feed, &subject, &kind, hold.key.0, hold.id.uuid(), members.max(1), now];
+    let mut stood_for = stood_for.await?;
+    stood_for.sort_by_key(|(.., own, _)| !own);
+    for (subscription, feed, subject, kind, own, members) in stood_for {
+        let place =
+            row![subscription, &feed, &subject, &kind, hold.key.0, hold.id.uuid(), members.max(1), now];
         let taken = !tx.query_rows(&RESERVE, &[place], |row| row.int(0)).await?.is_empty();
         if own && !taken {
             let asked = params![subscription, &feed, &subject, &kind];

@@ -29,15 +29,18 @@ use crate::routes::types::StoredSubscription;
 use crate::types::{Key, LaneName};
 
 statements! {
-    CANDIDATE = concat!("SELECT ", subscription_columns!(), " FROM subscriptions s WHERE s.key = $1 AND s.deleted = 0");
+    /// One that was deleted and made again may be of another feed by now.
+    CANDIDATE = concat!("SELECT ", subscription_columns!(), " FROM subscriptions s
+        WHERE s.key = $1 AND s.feed = $2 AND s.deleted = 0");
 
     /// What is counted for a subscription is counted by one transaction at a time.
     PACE = "SELECT n.key FROM subscriptions n WHERE n.key = $1 {lock found}";
 
-    SAME_TARGET = "SELECT n.key, n.id FROM notifications n
+    /// Whoever settles it meanwhile is waited for, so that what is tied to it is not forgotten.
+    SAME_TARGET = "SELECT n.key, n.id, n.delivered_at FROM notifications n
         WHERE n.event = $1 AND coalesce(n.channel, '') = $2 AND coalesce(n.address, '') = $3 AND coalesce(n.list, '') = $4
           AND n.status IN ('pending', 'retrying', 'delivered')
-        ORDER BY n.key LIMIT 1";
+        ORDER BY n.key LIMIT 1 {lock found}";
 
     PLANNED_ID = "INSERT INTO ids (id, key, hash, created_at) {values: uuid, bigint, bytea, bigint}
         ON CONFLICT (id) DO NOTHING RETURNING key";
@@ -111,7 +114,7 @@ impl Planner {
         first: bool,
         now: Timestamp,
     ) -> Result<Outcome> {
-        let mut candidates = self.candidates(tx, keys, now).await?;
+        let mut candidates = self.candidates(tx, subject, keys, now).await?;
         if candidates.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
@@ -132,8 +135,14 @@ impl Planner {
         Ok(outcome(candidates, now))
     }
 
-    async fn candidates(&self, tx: &mut Tx<'_>, keys: &[i64], now: Timestamp) -> Result<Vec<Candidate>> {
-        let asked: Vec<_> = keys.iter().map(|key| row![*key]).collect();
+    async fn candidates(
+        &self,
+        tx: &mut Tx<'_>,
+        subject: &Subject<'_>,
+        keys: &[i64],
+        now: Timestamp,
+    ) -> Result<Vec<Candidate>> {
+        let asked: Vec<_> = keys.iter().map(|key| row![*key, subject.event.feed.as_str()]).collect();
         let found = tx.query_each(&CANDIDATE, &asked, |row| subscription_row(row, 0)).await?;
         Ok(found.into_iter().flatten().map(|(key, stored)| self.candidate(key, stored, now)).collect())
     }
@@ -142,14 +151,17 @@ impl Planner {
         let Subscription { target, expires_at, .. } = &stored.subscription;
         let (channel, recipients, lane) = match target {
             Target::Address { channel, address } => {
-                let lane =
-                    LaneName { channel: channel.as_str().to_owned(), receiver: address.receiver().to_owned() };
+                let lane = LaneName {
+                    channel: channel.as_str().to_owned(),
+                    receiver: address.receiver().to_owned(),
+                };
                 (Some(channel.clone()), 1, lane)
             }
             Target::List(name) => {
                 let list = self.known.list(name);
                 let channel = list.as_ref().map(|list| list.channel.clone());
-                let lane = LaneName::of_list(channel.as_ref().map_or("", |name| name.as_str()), name.as_str());
+                let lane =
+                    LaneName::of_list(channel.as_ref().map_or("", |name| name.as_str()), name.as_str());
                 (channel, list.map_or(1, |list| list.members.len()), lane)
             }
         };
@@ -174,6 +186,9 @@ impl Planner {
         subject: &Subject<'_>,
         now: Timestamp,
     ) -> Result<Option<SuppressReason>> {
+        if !subject.feed.enabled {
+            return Ok(Some(SuppressReason::FeedDisabled));
+        }
         if subject.event.expires_at.is_some_and(|end| end <= now) {
             return Ok(Some(SuppressReason::Expired));
         }
@@ -220,7 +235,9 @@ impl Planner {
                 .collect();
             ledger::give_back(tx, subject.event, &orphans).await?;
             for (key, hold, tied) in wanted {
-                let Some(candidate) = candidates.iter_mut().find(|candidate| candidate.key == key) else { continue };
+                let Some(candidate) = candidates.iter_mut().find(|candidate| candidate.key == key) else {
+                    continue;
+                };
                 candidate.verdict = match (reserved.contains(&key), tied) {
                     (true, true) if lost.contains(&hold.id) => Verdict::Open,
                     (true, true) => Verdict::Suppressed(SuppressReason::SameTarget, Some(hold)),
@@ -266,7 +283,8 @@ impl Planner {
         }
         let mut rows = Vec::with_capacity(planned.len());
         for (candidate, hold) in &planned {
-            let lane = lanes.get(&candidate.lane).ok_or_else(|| StoreError::Statement("a lane was lost".into()))?;
+            let lane =
+                lanes.get(&candidate.lane).ok_or_else(|| StoreError::Statement("a lane was lost".into()))?;
             let (list, address) = candidate.list_and_address();
             rows.push(row![
                 hold.key.0,
@@ -356,7 +374,8 @@ async fn pace(tx: &mut Tx<'_>, candidates: &mut [Candidate], now: Timestamp) -> 
 
 /// Ledger: told of the same thing, or about to be.
 async fn held(tx: &mut Tx<'_>, subject: &Subject<'_>, candidates: &mut [Candidate]) -> Result<()> {
-    let keys: Vec<i64> = candidates.iter().filter(|candidate| candidate.is_open()).map(|open| open.key).collect();
+    let keys: Vec<i64> =
+        candidates.iter().filter(|candidate| candidate.is_open()).map(|open| open.key).collect();
     let holders = ledger::holders(tx, &keys, subject.event).await?;
     for candidate in candidates.iter_mut() {
         if let Some(holder) = holders.get(&candidate.key) {
@@ -389,12 +408,15 @@ async fn told_before(
         let (channel, address, list) = candidate.place();
         let asked = params![subject.key.0, &channel, &address, &list];
         let found = tx.query_opt(&SAME_TARGET, asked, |row| {
-            Ok(Hold { key: Key(row.int(0)?), id: row.uuid(1)?.into() })
+            Ok((Hold { key: Key(row.int(0)?), id: row.uuid(1)?.into() }, row.opt_time(2)?))
         });
-        if let Some(holder) = found.await? {
+        if let Some((holder, delivered_at)) = found.await? {
             if reserves(subject) {
                 let tied = [(candidate.key, holder, candidate.recipients)];
                 ledger::reserve(tx, subject.event, &tied, now).await?;
+                // What is delivered already is not confirmed again.
+                let told: Vec<_> = delivered_at.map(|at| (holder.key, at)).into_iter().collect();
+                ledger::confirm(tx, &told).await?;
             }
             candidate.suppress(SuppressReason::SameTarget, Some(holder));
         }

@@ -156,22 +156,31 @@ impl Op for Pin {
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        let content = match self.shared(tx).await? {
-            Some(content) => content,
-            None => {
-                let RenderedText { subject, body, data, presentation } = &self.text;
-                let key = self.keys.next(self.now).0;
-                let text = params![key, subject, body, data.as_deref(), self.hash.as_slice(), presentation];
-                tx.execute(&SHARE_TEXT, text).await?;
-                self.shared(tx).await?.ok_or_else(|| StoreError::Statement("a text was lost".into()))?
-            }
-        };
-        Ok(tx.execute(&PIN, params![self.key.0, self.generation, content]).await? == 1)
+        if let Some(content) = self.shared(tx).await? {
+            return self.pin(tx, content).await;
+        }
+        let key = self.keys.next(self.now).0;
+        if !self.pin(tx, key).await? {
+            return Ok(false);
+        }
+        let RenderedText { subject, body, data, presentation } = &self.text;
+        let text = params![key, subject, body, data.as_deref(), self.hash.as_slice(), presentation];
+        if tx.execute(&SHARE_TEXT, text).await? == 1 {
+            return Ok(true);
+        }
+        // Another node has just stored the same.
+        let content =
+            self.shared(tx).await?.ok_or_else(|| StoreError::Statement("a text was lost".into()))?;
+        self.pin(tx, content).await
     }
 }
 
 impl Pin {
     async fn shared(&self, tx: &mut Tx<'_>) -> Result<Option<i64>> {
         tx.query_opt(&SHARED_TEXT, params![self.hash.as_slice()], |row| row.int(0)).await
+    }
+
+    async fn pin(&self, tx: &mut Tx<'_>, content: i64) -> Result<bool> {
+        Ok(tx.execute(&PIN, params![self.key.0, self.generation, content]).await? == 1)
     }
 }

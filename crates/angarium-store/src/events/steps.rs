@@ -30,7 +30,7 @@ statements! {
 
     CHANGED_SINCE = "SELECT key, id FROM subscriptions WHERE feed = $1 AND version > $2";
 
-    RELEASE = "SELECT n.subscription, n.notification FROM releases n ORDER BY n.at, n.subscription LIMIT 1 {lock chosen}";
+    RELEASE = "SELECT n.subscription, n.notification FROM releases n ORDER BY n.subscription, n.notification LIMIT 1 {lock chosen}";
 
     RELEASE_DONE = "DELETE FROM releases WHERE subscription = $1 AND notification = $2";
 
@@ -46,7 +46,15 @@ statements! {
 
 /// What events that are being planned match, so that it is found out once, and not for each chunk.
 #[derive(Default)]
-pub(crate) struct Plans(Mutex<HashMap<Key, Arc<Vec<i64>>>>);
+pub(crate) struct Plans(Mutex<HashMap<Key, Arc<Concerned>>>);
+
+/// Whom an event concerns, as of the change that it was accepted with.
+struct Concerned {
+    /// None if it cannot be read any more.
+    feed: Option<Feed>,
+    /// The keys of subscriptions, rising.
+    keys: Vec<i64>,
+}
 
 /// Events whose matches are remembered.
 const REMEMBERED: usize = 16;
@@ -86,14 +94,15 @@ impl PlanStep {
     async fn chunk(&self, tx: &mut Tx<'_>, event: Key, planned_to: i64) -> Result<Step> {
         known::catch_up(tx, &self.planner.known).await?;
         let Some(stored) = self.event(tx, event).await? else { return Ok(Step::Idle) };
-        let matches = self.matches(tx, &stored).await?;
-        let from = matches.partition_point(|key| *key <= planned_to);
-        let rest = matches.get(from..).unwrap_or_default();
+        let concerned = self.concerned(tx, &stored).await?;
+        let from = concerned.keys.partition_point(|key| *key <= planned_to);
+        let rest = concerned.keys.get(from..).unwrap_or_default();
         let (chunk, rest) = rest.split_at(rest.len().min(CHUNK));
         let last = chunk.last().copied().filter(|_| !rest.is_empty());
         let mut notifications = 0;
-        if let Some(feed) = self.planner.known.feed(&stored.event.feed) {
-            notifications = self.planner.plan(tx, &subject(&stored, &feed), chunk, false, self.now).await?.0.len();
+        if let Some(feed) = &concerned.feed {
+            notifications =
+                self.planner.plan(tx, &subject(&stored, feed), chunk, false, self.now).await?.0.len();
         }
         tx.execute(&PLANNED_TO, params![event.0, last]).await?;
         if last.is_none() {
@@ -102,36 +111,46 @@ impl PlanStep {
         Ok(Step::Planned { notifications })
     }
 
-    /// The subscriptions that the event matched as of the change that it was accepted with, rising.
-    async fn matches(&self, tx: &mut Tx<'_>, stored: &StoredEvent) -> Result<Arc<Vec<i64>>> {
-        let remembered = self.plans.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stored.key).cloned();
-        if let Some(matches) = remembered {
-            return Ok(matches);
+    /// Whom the event concerned as of the change that it was accepted with.
+    async fn concerned(&self, tx: &mut Tx<'_>, stored: &StoredEvent) -> Result<Arc<Concerned>> {
+        let remembered =
+            self.plans.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stored.key).cloned();
+        if let Some(concerned) = remembered {
+            return Ok(concerned);
         }
-        let event = &stored.event;
-        let now = self.planner.known.matches(event).map(|matches| matches.keys).unwrap_or_default();
-        let since = params![event.feed.as_str(), stored.plan_version];
-        let changed = tx.query(&CHANGED_SINCE, since, |row| Ok((row.int(0)?, row.text(1)?))).await?;
-        let mut matches: HashSet<i64> = now.into_iter().collect();
-        let feed = as_of::feed(tx, &event.feed, stored.plan_version).await?;
-        for (key, id) in changed {
-            matches.remove(&key);
-            let then = as_of::subscription(tx, &id, stored.plan_version).await?;
-            if let (Some(feed), Some(then)) = (&feed, then)
-                && matched(&then, feed, stored)
-            {
-                matches.insert(key);
-            }
-        }
-        let mut matches: Vec<i64> = matches.into_iter().collect();
-        matches.sort_unstable();
-        let matches = Arc::new(matches);
+        let feed = as_of::feed(tx, &stored.event.feed, stored.plan_version).await?;
+        let keys = match &feed {
+            Some(feed) if feed.enabled => self.matched(tx, stored, feed).await?,
+            _ => Vec::new(),
+        };
+        let concerned = Arc::new(Concerned { feed, keys });
         let mut plans = self.plans.0.lock().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= REMEMBERED {
             plans.clear();
         }
-        plans.insert(stored.key, Arc::clone(&matches));
-        Ok(matches)
+        plans.insert(stored.key, Arc::clone(&concerned));
+        Ok(concerned)
+    }
+
+    /// The subscriptions that match as they were, on their feed as it was: what is so now, put right by what has changed.
+    async fn matched(&self, tx: &mut Tx<'_>, stored: &StoredEvent, feed: &Feed) -> Result<Vec<i64>> {
+        let now = match self.planner.known.matches(&stored.event) {
+            Some(now) if *now.feed == *feed => now.keys,
+            _ => known::index_of(tx, feed).await?.matches(&stored.event),
+        };
+        let mut matched: HashSet<i64> = now.into_iter().collect();
+        let since = params![feed.id.as_str(), stored.plan_version];
+        let changed = tx.query(&CHANGED_SINCE, since, |row| Ok((row.int(0)?, row.text(1)?))).await?;
+        for (key, id) in changed {
+            matched.remove(&key);
+            let then = as_of::subscription(tx, &id, stored.plan_version).await?;
+            if then.is_some_and(|then| concerns(&then, feed, stored)) {
+                matched.insert(key);
+            }
+        }
+        let mut matched: Vec<i64> = matched.into_iter().collect();
+        matched.sort_unstable();
+        Ok(matched)
     }
 
     /// A reservation of a subscription was given back: the newest event that it stood in the way of is planned.
@@ -144,9 +163,7 @@ impl PlanStep {
         });
         let (told_of, skipped) = given_up.await?.unwrap_or_default();
         let asked = params![subscription, notification.0];
-        let waiting = tx.query(&WAITING, asked, |row| {
-            Ok((event_row(row)?, row.word::<SuppressReason>(22)?))
-        });
+        let waiting = tx.query(&WAITING, asked, |row| Ok((event_row(row)?, row.word::<SuppressReason>(22)?)));
         let mut notifications = 0;
         for (stored, reason) in waiting.await? {
             // What could not be sent to this target is not sent there again for the sake of another subscription; what its
@@ -157,11 +174,16 @@ impl PlanStep {
             }
             let Some(feed) = self.planner.known.feed(&stored.event.feed) else { continue };
             let subject = subject(&stored, &feed);
-            let (planned, _) = self.planner.plan(tx, &subject, &[subscription], false, self.now).await?;
+            let (planned, skipped) =
+                self.planner.plan(tx, &subject, &[subscription], false, self.now).await?;
             if let Some(planned) = planned.first() {
                 let told = params![stored.key.0, subscription, planned.id.uuid()];
                 tx.execute(&TOLD_AFTER_ALL, told).await?;
                 notifications += 1;
+                break;
+            }
+            // Another's notification tells this one, too.
+            if skipped.iter().any(|skipped| skipped.reason == SuppressReason::SameTarget) {
                 break;
             }
         }
@@ -175,9 +197,9 @@ fn subject<'e>(stored: &'e StoredEvent, feed: &'e Feed) -> Subject<'e> {
 }
 
 /// Whether a subscription, as it was, was concerned.
-fn matched(then: &Subscription, feed: &Feed, stored: &StoredEvent) -> bool {
+fn concerns(then: &Subscription, feed: &Feed, stored: &StoredEvent) -> bool {
     then.active
-        && feed.enabled
+        && then.feed == feed.id
         && then.test == stored.event.test
         && Matcher::compile(&then.filter, feed).judge(&stored.event).matches
 }

@@ -11,7 +11,8 @@ use angarium_domain::time::Timestamp;
 
 use super::plan::Planner;
 use super::types::{
-    Channels, EventAcceptance, EventFilter, EventListing, EventView, Evidence, NewEvent, RenderedText, Signal, Step, Trial,
+    Channels, EventAcceptance, EventFilter, EventListing, EventView, Evidence, NewEvent, RenderedText,
+    Signal, Step, Trial,
 };
 use super::{accept, signal, steps, views};
 use crate::Store;
@@ -122,11 +123,19 @@ impl Store {
     /// What a claimed notification of an event is about, now; none if it is of no event, or the claim no longer stands.
     pub async fn signal(&self, claim: &Claim, now: Timestamp) -> Result<Option<Signal>> {
         let (key, generation) = (claim.key, claim.generation);
-        self.db.read_for_dispatch(signal::ReadSignal { key, generation, known: Arc::clone(&self.routes), now }).await
+        self.db
+            .read_for_dispatch(signal::ReadSignal { key, generation, known: Arc::clone(&self.routes), now })
+            .await
     }
 
     /// Keeps the text that is about to be sent under this claim. Says whether the claim still stood.
-    pub async fn pin(&self, claim: &Claim, text: RenderedText, hash: [u8; 32], now: Timestamp) -> Result<bool> {
+    pub async fn pin(
+        &self,
+        claim: &Claim,
+        text: RenderedText,
+        hash: [u8; 32],
+        now: Timestamp,
+    ) -> Result<bool> {
         let (key, generation, keys) = (claim.key, claim.generation, Arc::clone(&self.keys));
         self.db.write_for_dispatch(signal::Pin { key, generation, text, hash, keys, now }).await
     }

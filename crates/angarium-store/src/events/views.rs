@@ -8,8 +8,8 @@ use angarium_domain::text::{ChannelName, SubscriptionId};
 use super::rows::{event_columns, event_row};
 use super::signal;
 use super::types::{
-    EventAcceptance, EventFilter, EventListing, EventView, Evidence, Planned, PlannedNotification, SkippedMatch,
-    StoredEvent,
+    EventAcceptance, EventFilter, EventListing, EventView, Evidence, Planned, PlannedNotification,
+    SkippedMatch, StoredEvent,
 };
 use crate::db::{Op, Row, Statement, Tx, Value, params, row, statements};
 use crate::error::Result;
@@ -70,7 +70,11 @@ pub(crate) async fn told(
     let EventAcceptance::Accepted(planned) = acceptance else { return Ok(Vec::new()) };
     let asked: Vec<_> = planned.notifications.iter().map(|one| row![one.subscription.as_str()]).collect();
     let found = tx.query_each(&SUBSCRIPTION, &asked, |row| subscription_row(row, 0)).await?;
-    Ok(found.into_iter().flatten().map(|(_, StoredSubscription { id, subscription, .. })| (id, subscription)).collect())
+    Ok(found
+        .into_iter()
+        .flatten()
+        .map(|(_, StoredSubscription { id, subscription, .. })| (id, subscription))
+        .collect())
 }
 
 fn led_to(row: &Row<'_>) -> Result<PlannedNotification> {
@@ -117,7 +121,8 @@ impl Op for Get {
 async fn view(tx: &mut Tx<'_>, id: EventId, known: &Known) -> Result<Option<EventView>> {
     let Some(stored) = tx.query_opt(&BY_ID, params![id.uuid()], event_row).await? else { return Ok(None) };
     let planned = planned(tx, &stored).await?;
-    let counts = tx.query_opt(&COUNTS, params![stored.key.0], |row| Ok((row.count(0)?, row.count(1)?))).await?;
+    let counts =
+        tx.query_opt(&COUNTS, params![stored.key.0], |row| Ok((row.count(0)?, row.count(1)?))).await?;
     let (notifications, suppressed) = counts.unwrap_or_default();
     let source_gone = signal::source_row(tx, &stored.event).await?.is_some_and(|(_, gone)| gone);
     let superseded_by = match known.feed(&stored.event.feed) {

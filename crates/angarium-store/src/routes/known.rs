@@ -107,7 +107,8 @@ impl Known {
             feed.sources.iter().filter(|start| source.starts_with(&***start)).map(String::len).max()
         };
         let fits = routes.feeds.values().filter_map(|found| Some((longest(&found.feed)?, &found.feed)));
-        fits.max_by_key(|(length, feed)| (*length, std::cmp::Reverse(&feed.id))).map(|(_, feed)| Arc::clone(feed))
+        fits.max_by_key(|(length, feed)| (*length, std::cmp::Reverse(&feed.id)))
+            .map(|(_, feed)| Arc::clone(feed))
     }
 
     pub(crate) fn list(&self, name: &ListName) -> Option<Arc<List>> {
@@ -138,8 +139,10 @@ impl Known {
 pub(crate) async fn catch_up(tx: &mut Tx<'_>, known: &Known) -> Result<()> {
     for _ in 0..STEPS {
         let at = Position { timeline: tx.timeline(), version: version(tx).await? };
+        // Whoever began on a timeline that was left takes nothing back.
         let there = |position: Option<Position>| {
-            position.is_some_and(|now| now.timeline == at.timeline && now.version >= at.version)
+            let reached = |now: Position| now.timeline == at.timeline && now.version >= at.version;
+            position.is_some_and(|now| now.timeline > at.timeline || reached(now))
         };
         if there(known.position()) {
             return Ok(());
@@ -181,15 +184,20 @@ async fn forward(tx: &mut Tx<'_>, known: &Known, since: i64, at: Position) -> Re
     }
     let mut routes = known.routes.write().unwrap_or_else(PoisonError::into_inner);
     let renewed: HashSet<&str> = whole.iter().map(|(id, _, _)| id.as_str()).collect();
-    for route in changed.iter().filter(|route| !renewed.contains(&*route.feed)) {
-        if let Some(found) = routes.feeds.get_mut(&route.feed) {
-            route.put(&mut found.index, &found.feed);
+    for route in &changed {
+        for (id, found) in routes.feeds.iter_mut().filter(|(id, _)| !renewed.contains(id.as_str())) {
+            // One that was deleted and made again may be of another feed now.
+            if *id == route.feed {
+                route.put(&mut found.index, &found.feed)
+            } else {
+                found.index.remove(route.key)
+            }
         }
     }
     objects.into_iter().for_each(|object| routes.take(object, known));
-    let renewed = whole.into_iter().map(|(id, index, feed)| {
-        (id.as_str().to_owned(), FeedRoutes { feed: Arc::new(feed), index })
-    });
+    let renewed = whole
+        .into_iter()
+        .map(|(id, index, feed)| (id.as_str().to_owned(), FeedRoutes { feed: Arc::new(feed), index }));
     routes.feeds.extend(renewed);
     routes.position = Some(at);
     Ok(())
@@ -218,7 +226,8 @@ async fn objects(tx: &mut Tx<'_>, since: i64) -> Result<Vec<Object>> {
     .await
 }
 
-async fn index_of(tx: &mut Tx<'_>, feed: &Feed) -> Result<Index> {
+/// The subscriptions of a feed as they are now, read as the feed says.
+pub(crate) async fn index_of(tx: &mut Tx<'_>, feed: &Feed) -> Result<Index> {
     let mut index = Index::default();
     let mut after = 0;
     loop {
@@ -273,7 +282,9 @@ impl Routes {
     fn take_template(&mut self, object: Object) {
         // The spec of one that was deleted is gone, its name is not.
         let mut parts = object.name.rsplitn(3, '/');
-        let (Some(locale), Some(channel), Some(kind)) = (parts.next(), parts.next(), parts.next()) else { return };
+        let (Some(locale), Some(channel), Some(kind)) = (parts.next(), parts.next(), parts.next()) else {
+            return;
+        };
         let Ok(locale) = Locale::parse(locale) else { return };
         let by_locale = self.templates.entry((kind.to_owned(), channel.to_owned())).or_default();
         match object.active.then(|| Template::parse(&object.spec).ok()).flatten() {

@@ -5,6 +5,6 @@ pub(crate) mod change;
 pub(crate) mod declared;
 pub(crate) mod known;
 pub(crate) mod objects;
-pub(crate) mod types;
 mod store;
 pub(crate) mod subscriptions;
+pub(crate) mod types;

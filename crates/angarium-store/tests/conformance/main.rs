@@ -10,11 +10,15 @@ mod bounces;
 mod channels;
 mod claim;
 mod declared;
+mod events;
+mod ledger;
 mod listing;
 mod nodes;
 mod objects;
 mod opening;
+mod planning;
 mod settle;
+mod signal;
 mod subscriptions;
 mod support;
 
@@ -150,4 +154,49 @@ conformance! {
     declared::an_older_file_takes_nothing_back,
     declared::of_a_name_that_stands_twice_the_first_counts,
     declared::nodes_that_start_together_apply_a_file_once,
+    events::a_resent_event_is_told_how_it_stands,
+    events::an_id_that_meant_another_event_is_refused,
+    events::an_event_of_no_feed_or_type_is_not_stored,
+    events::an_event_that_nobody_is_told_of_is_kept,
+    events::one_bad_event_harms_no_neighbour,
+    events::c022_two_at_once_with_one_id_make_one_event,
+    events::c004_what_was_planned_is_there_after_reopening,
+    events::events_are_listed_by_what_they_say,
+    events::an_event_comes_back_as_it_was_handed_in,
+    planning::who_subscribed_on_one_node_is_told_by_the_other,
+    planning::who_does_not_count_is_not_told,
+    planning::who_went_over_to_another_feed_is_told_of_that_alone,
+    planning::of_250_each_is_planned_once,
+    planning::of_1000_each_is_planned_once,
+    planning::a_hundred_are_planned_at_once,
+    planning::a_plan_is_as_of_its_event_to_the_end,
+    planning::a_plan_reads_its_feed_as_it_was,
+    planning::two_nodes_plan_each_once,
+    planning::who_is_tied_to_what_was_delivered_is_told,
+    planning::a_trial_answers_like_the_event_and_leaves_nothing,
+    planning::evidence_is_as_of_the_plan,
+    ledger::the_same_is_told_once,
+    ledger::c024_what_was_given_up_frees_its_place,
+    ledger::c024_a_cooldown_counts_from_the_delivery,
+    ledger::c025_what_is_held_back_names_what_did,
+    ledger::c021_a_daily_cap_counts_recipients,
+    ledger::reasons_come_in_a_fixed_order,
+    ledger::one_message_tells_all_with_the_same_target,
+    ledger::who_is_tied_is_told_when_another_no_longer_wants_to_be,
+    ledger::a_retry_takes_its_place_anew,
+    ledger::a_cancelled_notification_makes_room,
+    ledger::what_is_told_at_most_once_keeps_its_place,
+    ledger::a_test_tells_tests_and_takes_no_place,
+    ledger::of_two_at_once_a_cooldown_lets_one_through,
+    ledger::of_two_at_once_about_the_same_one_is_told,
+    ledger::c028_without_its_ledger_nothing_is_accepted,
+    signal::a_text_is_made_from_the_newest_row,
+    signal::a_row_that_is_gone_may_come_back,
+    signal::a_later_type_supersedes,
+    signal::a_later_event_with_the_same_supersede_key_supersedes,
+    signal::who_no_longer_wants_it_is_found_out,
+    signal::a_signal_belongs_to_a_claim_that_stands,
+    signal::a_text_is_kept_before_it_is_sent,
+    signal::two_nodes_share_a_text,
+    signal::only_a_delivery_counts_as_told,
 }

@@ -137,6 +137,38 @@ impl Database {
         });
     }
 
+    /// From now on no row that says this in this column can be added to a table, until it is allowed again.
+    pub(crate) fn refuse(&self, table: &str, column: &str, word: &str) {
+        self.tamper(&match &self.place {
+            Place::Sqlite { .. } => format!(
+                "CREATE TRIGGER refused BEFORE INSERT ON {table} WHEN NEW.{column} = '{word}'
+                 BEGIN SELECT RAISE(ABORT, 'no'); END"
+            ),
+            Place::Postgres(_) => {
+                format!("ALTER TABLE {table} ADD CONSTRAINT refused CHECK ({column} <> '{word}') NOT VALID")
+            }
+        });
+    }
+
+    pub(crate) fn allow(&self, table: &str) {
+        self.tamper(&match &self.place {
+            Place::Sqlite { .. } => "DROP TRIGGER refused".to_owned(),
+            Place::Postgres(_) => format!("ALTER TABLE {table} DROP CONSTRAINT refused"),
+        });
+    }
+
+    /// How many rows each table has.
+    pub(crate) fn rows(&self) -> Vec<String> {
+        let tables = self.ask(match &self.place {
+            Place::Sqlite { .. } => "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name",
+            Place::Postgres(_) => {
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = 'angarium' ORDER BY table_name"
+            }
+        });
+        let counts = tables.iter().map(|table| format!("SELECT '{table} ' || count(*) AS rows FROM {table}"));
+        self.ask(&counts.collect::<Vec<_>>().join(" UNION ALL "))
+    }
+
     /// The job under which this process may do what one does for all.
     pub(crate) async fn tenure(&self) -> Tenure {
         self.store.take_job("housekeeping", at(0), at(0)).await.unwrap().unwrap()

@@ -11,7 +11,7 @@ use angarium_domain::feed::{Feed, MANUAL_ANNOUNCEMENT};
 use angarium_domain::id::EventId;
 use angarium_domain::template::Template;
 use angarium_domain::time::Timestamp;
-use angarium_engine::render::{Compiled, Facts, Fault, FaultKind};
+use angarium_engine::render::{Compiled, Facts, Fault, FaultKind, Rendered};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ pub(crate) fn try_out(template: &Template, feeds: &[&Feed]) -> Trial {
 
 fn try_on_sample(template: &Template, compiled: &Compiled, sample: &str, feed: Option<&Feed>) -> Trial {
     let wrong = match sampled(template, sample, feed) {
-        Ok(event) => render(compiled, &event).err().iter().map(told).collect(),
+        Ok(event) => rendered(compiled, &event).err().iter().map(told).collect(),
         Err(complaints) => complaints.into_iter().map(|complaint| complaint.within("sample")).collect(),
     };
     Trial { wrong, odd: Vec::new() }
@@ -53,7 +53,7 @@ fn try_on_feeds(template: &Template, compiled: &Compiled, feeds: &[&Feed]) -> Tr
     trial.odd.extend(unknown.iter().map(told));
     let try_on = |feed: &&Feed| {
         let event = sampled(template, &made_up(template, feed), Some(feed)).ok()?;
-        render(compiled, &event).err()
+        rendered(compiled, &event).err()
     };
     let faults: Option<Vec<Fault>> = feeds.iter().map(try_on).collect();
     match faults.as_deref() {
@@ -68,7 +68,18 @@ fn try_on_feeds(template: &Template, compiled: &Compiled, feeds: &[&Feed]) -> Tr
     trial
 }
 
-fn render(compiled: &Compiled, event: &Event) -> Result<(), Fault> {
+/// What a template makes of its sample, or of an event that has what `feed` declares.
+pub(crate) fn render(template: &Template, feed: Option<&Feed>) -> Result<Rendered, Vec<Complaint>> {
+    let compiled = Compiled::compile(template).map_err(|faults| faults.iter().map(told).collect::<Vec<_>>())?;
+    let made_up = feed.map_or_else(|| "{}".to_owned(), |feed| made_up(template, feed));
+    let sample = template.sample.as_deref().unwrap_or(&made_up);
+    let event = sampled(template, sample, feed).map_err(|complaints| {
+        complaints.into_iter().map(|complaint| complaint.within("event")).collect::<Vec<_>>()
+    })?;
+    rendered(&compiled, &event).map_err(|fault| vec![told(&fault)])
+}
+
+fn rendered(compiled: &Compiled, event: &Event) -> Result<Rendered, Fault> {
     let facts = Facts {
         signal: event,
         event_id: EventId::derived(&["sample"], event.external_id.as_str()),
@@ -76,7 +87,7 @@ fn render(compiled: &Compiled, event: &Event) -> Result<(), Fault> {
         subscription: Some("A subscription"),
         locale: event.locale.as_ref(),
     };
-    compiled.render(&facts).map(drop)
+    compiled.render(&facts)
 }
 
 /// The event of a sample, with what every event has where the sample does not say it.

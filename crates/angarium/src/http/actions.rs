@@ -68,7 +68,8 @@ async fn act(action: Action, given: Given) -> Result<Json<ActionDone>, Problem> 
         }
         ActionOutcome::NotFound => Err(Problem::plain(Code::NotificationNotFound)),
         ActionOutcome::AlreadyTold(holder) => {
-            let detail = format!("notification {holder} tells the subscription the same thing, or has told it");
+            let detail =
+                format!("notification {holder} tells the subscription the same thing, or has told it");
             Err(Problem::new(Code::AlreadyTold, detail))
         }
         ActionOutcome::AtMostOnce => Err(Problem::plain(Code::AtMostOnce)),

@@ -118,6 +118,17 @@ pub(super) async fn read_json(request: Request, limit: usize, timeout: Duration)
     read(request, limit, timeout).await
 }
 
+/// As [`read_json`], for a patch of an object.
+pub(super) async fn read_patch(request: Request, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
+    let (media, parameters) = media_type(content_type(request.headers())?);
+    let known = ["application/json", "application/merge-patch+json"];
+    if !known.iter().any(|known| media.eq_ignore_ascii_case(known)) {
+        return Err(unsupported("the content type must be application/merge-patch+json or application/json"));
+    }
+    check_charset(parameters)?;
+    read(request, limit, timeout).await
+}
+
 /// Media types under which a mail is taken as it is.
 pub(super) const MAIL: [&str; 3] = ["message/rfc822", "text/plain", "application/octet-stream"];
 

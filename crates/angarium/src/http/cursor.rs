@@ -24,6 +24,10 @@ pub(super) enum Listing {
     Attempts = 2,
     Suppressions = 3,
     Events = 4,
+    Feeds = 5,
+    Lists = 6,
+    Templates = 7,
+    Subscriptions = 8,
 }
 
 /// The cursor after the row that `row` names.

@@ -128,7 +128,7 @@ pub struct Notification {
     pub list: Option<String>,
     /// The address it is addressed to.
     pub to: Option<To>,
-    /// How it came to be: `direct`.
+    /// How it came to be: `direct`, handed in as it is, or `subscription`, of an event.
     pub route: String,
     /// One line.
     pub subject: String,
@@ -167,14 +167,13 @@ pub struct Notification {
     /// When it came to its end.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub completed_at: Option<Timestamp>,
-    /// The event it tells of. Always null in this version.
+    /// The event it tells of.
     pub event_id: Option<String>,
-    /// That event's type. Always null in this version.
+    /// That event's type.
     pub event_type: Option<String>,
-    /// What that event is about. Always null in this version.
-    #[schema(value_type = Option<Object>)]
-    pub entity: Option<()>,
-    /// The subscription or binding it stems from. Always null in this version.
+    /// The thing that people work on together which that event happened to.
+    pub entity: Option<EntityOf>,
+    /// The id of the subscription it stems from.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
     /// Why it was skipped: `cancelled`, `expired`, `superseded`, `unsubscribed` or `source_gone`.
@@ -183,6 +182,16 @@ pub struct Notification {
     pub in_flight: bool,
     /// It has been pending or retrying for longer than the configured age.
     pub stuck: bool,
+}
+
+/// A thing that people work on together.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct EntityOf {
+    /// `PurchaseOrder`
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `po-1`
+    pub id: String,
 }
 
 /// The last thing that went wrong with a notification.
@@ -234,6 +243,9 @@ pub struct Attempt {
     /// For a list, how each address that was tried fared.
     #[schema(value_type = Vec<Object>)]
     pub targets: Box<RawValue>,
+    /// The template that its text came from, with its version after `@`; null for a text that was handed in, or made without
+    /// one.
+    pub template: Option<String>,
     /// The status after it.
     pub led_to: &'static str,
     /// It came in after its claim had ended.

@@ -82,7 +82,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathEvent {
 }
 
 /// What is wrong with the members of an object.
-fn invalid(complaints: Vec<Complaint>) -> Problem {
+pub(super) fn invalid(complaints: Vec<Complaint>) -> Problem {
     let told = |Complaint { field, message }| FieldError { field, message };
     Problem::invalid(complaints.into_iter().map(told).collect())
 }

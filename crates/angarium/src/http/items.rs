@@ -44,7 +44,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
 }
 
 /// The items of a body that is an object of the shape `E`, whose one member `member` holds them.
-pub(super) fn within<'a, E>(bytes: &'a [u8], member: &str, limits: &Limits) -> Result<Vec<&'a RawValue>, Problem>
+pub(super) fn within<'a, E>(
+    bytes: &'a [u8],
+    member: &str,
+    limits: &Limits,
+) -> Result<Vec<&'a RawValue>, Problem>
 where
     E: Deserialize<'a> + Into<Items<'a>>,
 {

@@ -24,6 +24,7 @@ mod health;
 mod ingest;
 mod items;
 mod keys;
+mod manage;
 mod metrics;
 mod nodes;
 mod openapi;

@@ -18,6 +18,7 @@ use utoipa::openapi::{
 use super::body;
 use super::dto;
 use super::events::dto as events;
+use super::manage::dto as manage;
 use super::problem::Code;
 use super::routes::{Access, Answer, Param, Route, Taken, Verb, table};
 
@@ -60,6 +61,8 @@ fn document_of(routes: &[Route]) -> OpenApi {
         let method = match route.verb {
             Verb::Get => HttpMethod::Get,
             Verb::Post => HttpMethod::Post,
+            Verb::Put => HttpMethod::Put,
+            Verb::Patch => HttpMethod::Patch,
             Verb::Delete => HttpMethod::Delete,
         };
         paths.add_path_operation(route.path, vec![method], operation(route));
@@ -103,6 +106,11 @@ fn request_body(taken: Taken) -> RequestBody {
         Taken::Json(name, required) => {
             (body.content("application/json", Content::new(Some(reference(name)))), required)
         }
+        Taken::Patch(name) => {
+            let content = || Content::new(Some(reference(name)));
+            (body.content("application/merge-patch+json", content()).content("application/json", content()), true)
+        }
+        Taken::Lines(name) => (body.content("application/x-ndjson", Content::new(Some(reference(name)))), true),
         Taken::Event => {
             let cloud = || Content::new(Some(reference("CloudEvent")));
             let body = events_in(body, "NewEvent").content("application/cloudevents+json", cloud());
@@ -129,6 +137,8 @@ fn operation_id(route: &Route) -> String {
     let verb = match route.verb {
         Verb::Get => "get",
         Verb::Post => "post",
+        Verb::Put => "put",
+        Verb::Patch => "patch",
         Verb::Delete => "delete",
     };
     let words = route.path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -239,6 +249,16 @@ fn components() -> Components {
         given::<dto::BouncesRecorded>(),
         given::<dto::Node>(),
         given::<dto::HealthAnswer>(),
+        taken::<manage::Feed>(),
+        taken::<manage::FeedField>(),
+        taken::<manage::Standing>(),
+        taken::<manage::List>(),
+        taken::<manage::Template>(),
+        taken::<manage::NewTemplatePreview>(),
+        given::<manage::TemplatePreview>(),
+        taken::<manage::Subscription>(),
+        taken::<manage::SubscriptionFilter>(),
+        taken::<manage::SubscriptionTarget>(),
         taken::<events::NewEvent>(),
         taken::<events::NewEventBatch>(),
         taken::<events::CloudEvent>(),

@@ -64,6 +64,8 @@ codes! {
     RowNotFound = 404 "row_not_found" "Nothing is known of this subject on the feed.",
     FeedNotFound = 404 "feed_not_found" "There is no such feed.",
     SubscriptionNotFound = 404 "subscription_not_found" "There is no such subscription.",
+    ListNotFound = 404 "list_not_found" "There is no such list.",
+    TemplateNotFound = 404 "template_not_found" "There is no such template.",
     KeyNotFound = 404 "key_not_found" "There is no such key, or it has ended.",
     SuppressionNotFound = 404 "suppression_not_found" "The address is not suppressed on this channel.",
     ChannelNotFound = 404 "channel_not_found" "There is no such channel.",
@@ -74,10 +76,14 @@ codes! {
     NotCancellable = 409 "not_cancellable" "The notification has come to its end and cannot be cancelled.",
     AlreadyTold = 409 "already_told" "The subscription is told the same thing by another notification.",
     AtMostOnce = 409 "at_most_once" "The notification may be sent once at most, and may have been.",
+    AlreadyExists = 409 "already_exists" "There is one of this name already.",
+    ManagedByFile = 409 "managed_by_file" "It stands in the configuration file and is changed there.",
+    InUse = 409 "in_use" "Something else needs it.",
     NameTaken = 409 "name_taken" "The name is taken.",
     LastAdmin = 409 "last_admin" "Without this key nobody could administer the server.",
     ChannelDisabled = 409 "channel_disabled" "The channel is switched off.",
     NoAdapter = 409 "no_adapter" "This server cannot deliver on channels of this kind.",
+    PreconditionFailed = 412 "precondition_failed" "It is not, or no longer, what the request expects.",
     BodyTooLarge = 413 "body_too_large" "The body is larger than the limit.",
     BatchTooLarge = 413 "batch_too_large" "The batch has more items than the limit.",
     UriTooLong = 414 "uri_too_long" "The address is too long.",
@@ -85,6 +91,7 @@ codes! {
     InvalidRequest = 422 "invalid_request" "Something in the request is not as it must be.",
     UnknownFeed = 422 "unknown_feed" "There is no feed that the event belongs to.",
     UnknownEventType = 422 "unknown_event_type" "The feed has no events of this type.",
+    TemplateInvalid = 422 "template_invalid" "The template does not work.",
     NotABounce = 422 "not_a_bounce" "The mail is no report about a notification.",
     Internal = 500 "internal" "A fault in the server.",
     StorageFull = 503 "storage_full" "The disk of the server is full. Nothing was stored.",
@@ -140,6 +147,16 @@ impl Problem {
             many => format!("{} fields are not as they must be", many.len()),
         };
         Problem { errors, ..Problem::new(Code::InvalidRequest, detail) }
+    }
+
+    /// The one thing that is wrong with the fields of a request.
+    pub(crate) fn invalid_field(field: &str, message: impl std::fmt::Display) -> Self {
+        Problem::invalid(vec![FieldError { field: field.to_owned(), message: message.to_string() }])
+    }
+
+    /// What is wrong with a template, by its parts.
+    pub(crate) fn template_invalid(errors: Vec<FieldError>) -> Self {
+        Problem { code: Code::TemplateInvalid, ..Problem::invalid(errors) }
     }
 
     /// A body, or an item of a batch, that is not JSON as it must be, nested at most `depth` deep.

@@ -1,16 +1,21 @@
 //! The one table of routes: what is served, who may ask, what it takes and gives. The router and the OpenAPI
 //! document are built from it, so that neither can have what the other has not.
 
+mod events;
+mod manage;
+mod params;
+
 use std::collections::BTreeSet;
 
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, post};
 use axum::{Extension, Router};
 
+use self::params::{IDEMPOTENCY_KEY, LIST_PARAMS, PAGE_PARAMS, SUPPRESSION_PARAMS};
 use super::auth::{self, Scope};
 use super::problem::Code;
 use super::{
-    Shared, actions, body, bounces, channels, events, exchange, health, ingest, keys, metrics, nodes, openapi, query,
+    Shared, actions, body, bounces, channels, exchange, health, ingest, keys, metrics, nodes, openapi, query,
 };
 
 /// The methods there are.
@@ -18,6 +23,8 @@ use super::{
 pub(super) enum Verb {
     Get,
     Post,
+    Put,
+    Patch,
     Delete,
 }
 
@@ -50,6 +57,10 @@ pub(super) enum Answer {
 pub(super) enum Taken {
     /// A JSON object of this name, and whether it must be there.
     Json(&'static str, bool),
+    /// What changes an object of this name, which must be there.
+    Patch(&'static str),
+    /// Objects of this name, one a line.
+    Lines(&'static str),
     /// A mail as it is, which must be there.
     Mail,
     /// An event, as this server's own JSON or as a CloudEvent, which must be there.
@@ -107,6 +118,14 @@ impl Route {
 
     fn takes(self, name: &'static str, required: bool) -> Self {
         Route { takes: Some(Taken::Json(name, required)), ..self }
+    }
+
+    fn takes_patch(self, name: &'static str) -> Self {
+        Route { takes: Some(Taken::Patch(name)), ..self }
+    }
+
+    fn takes_lines(self, name: &'static str) -> Self {
+        Route { takes: Some(Taken::Lines(name)), ..self }
     }
 
     fn takes_mail(self) -> Self {
@@ -206,7 +225,7 @@ pub(super) fn router(app: Shared) -> Router {
 
 /// Every route, in the order in which it is documented.
 pub(super) fn table() -> Vec<Route> {
-    [notifications(), events(), operations(), channels_and_bounces(), administration(), about()]
+    [notifications(), events::routes(), manage::routes(), operations(), channels_and_bounces(), administration(), about()]
         .into_iter()
         .flatten()
         .collect()
@@ -272,86 +291,6 @@ fn notifications() -> Vec<Route> {
             get(query::kpis)
         })
         .answers(Answer::One(200, "Kpis")),
-    ]
-}
-
-fn events() -> Vec<Route> {
-    use Scope::{Operate, Publish, Read};
-    vec![
-        Route::new(
-            Verb::Post,
-            "/v1/events",
-            Access::Key(Publish),
-            "Hand in an event. As a batch of CloudEvents it is answered like `/v1/events/batch`; with `dry_run` \
-             nothing is stored",
-            || post(events::one),
-        )
-        .takes_events(Taken::Event)
-        .with(&[EVENT_IDEMPOTENCY_KEY, DRY_RUN])
-        .answers(Answer::One(202, "EventAccepted"))
-        .answers_also(Answer::One(200, "EventTrial"))
-        .refuses(&[
-            Code::IdempotencyKeyInvalid,
-            Code::IdReused,
-            Code::UnknownFeed,
-            Code::UnknownEventType,
-            Code::BatchTooLarge,
-        ]),
-        Route::new(
-            Verb::Post,
-            "/v1/events/batch",
-            Access::Key(Publish),
-            "Hand in many events in one commit",
-            || post(events::batch),
-        )
-        .takes_events(Taken::Events)
-        .with(&[EVENT_IDEMPOTENCY_KEY])
-        .answers(Answer::One(202, "EventBatchAnswer"))
-        .refuses(&[Code::IdempotencyKeyInvalid, Code::BatchTooLarge]),
-        Route::new(Verb::Get, "/v1/events", Access::Key(Read), "List events, newest first", || {
-            get(events::list)
-        })
-        .with(EVENT_PARAMS)
-        .answers(Answer::Page("Event"))
-        .refuses(&[Code::CursorInvalid]),
-        Route::new(
-            Verb::Get,
-            "/v1/events/{id}",
-            Access::Key(Read),
-            "Show an event and what it led to",
-            || get(events::show),
-        )
-        .answers(Answer::One(200, "EventDetail"))
-        .refuses(&[Code::EventNotFound]),
-        Route::new(
-            Verb::Get,
-            "/v1/events/{id}/explain",
-            Access::Key(Read),
-            "Say why a subscription was told of an event, or was not; or what became of the event as a whole",
-            || get(events::explain),
-        )
-        .with(EXPLAIN_PARAMS)
-        .answers(Answer::One(200, "EventExplanation"))
-        .refuses(&[Code::EventNotFound, Code::SubscriptionNotFound]),
-        Route::new(
-            Verb::Post,
-            "/v1/feeds/{feed}/announcements",
-            Access::Key(Operate),
-            "Announce something by hand to whoever subscribes to a feed",
-            || post(events::announce),
-        )
-        .takes("NewAnnouncement", true)
-        .with(&[EVENT_IDEMPOTENCY_KEY])
-        .answers(Answer::One(202, "EventAccepted"))
-        .refuses(&[Code::IdempotencyKeyInvalid, Code::IdReused, Code::FeedNotFound, Code::UnknownFeed]),
-        Route::new(
-            Verb::Delete,
-            "/v1/feeds/{feed}/rows/{key}",
-            Access::Key(Publish),
-            "Say that what events told of is gone: what still waits to be sent about it is skipped",
-            || delete(events::row_gone),
-        )
-        .refuses(&[Code::RowNotFound]),
     ]
 }
 
@@ -503,70 +442,3 @@ fn about() -> Vec<Route> {
             .answers(Answer::Text("application/json")),
     ]
 }
-
-const fn query_param(name: &'static str, about: &'static str) -> Param {
-    Param { name, about, header: false, required: false }
-}
-
-const IDEMPOTENCY_KEY: Param = Param {
-    name: "Idempotency-Key",
-    about: "1 to 255 visible ASCII characters. A notification without an id of its own gets one that is \
-            derived from the name of the API key, this header, and its place in a batch, so that a resend is \
-            stored once; the answer to a resend carries `Idempotency-Replayed: true`. Where the body has an \
-            id, the id decides and the header is ignored.",
-    header: true,
-    required: false,
-};
-
-const EVENT_IDEMPOTENCY_KEY: Param = Param {
-    about: "1 to 255 visible ASCII characters. An event without an id of its own gets one that is derived from \
-            the name of the API key, this header, and its place in a batch, so that a resend is stored once; the \
-            answer to a resend carries `Idempotency-Replayed: true`. Where the event has an id, as every \
-            CloudEvent has, the id decides and the header is ignored.",
-    ..IDEMPOTENCY_KEY
-};
-
-const DRY_RUN: Param = query_param(
-    "dry_run",
-    "`true`: say what the event would lead to and what would be read of it, and store nothing. Answered with \
-     200; the key needs the scope `read` too.",
-);
-
-const EVENT_PARAMS: &[Param] = &[
-    query_param("feed", "Only of this feed."),
-    query_param("type", "Only of this type."),
-    query_param("key", "Only about this subject."),
-    query_param("source", "Only from this source."),
-    query_param("since", "Only accepted at or after this RFC 3339 time."),
-    query_param("until", "Only accepted before this RFC 3339 time."),
-    CURSOR,
-    LIMIT,
-];
-
-const EXPLAIN_PARAMS: &[Param] =
-    &[query_param("subscription", "The id of the subscription that is asked about.")];
-
-const LIST_PARAMS: &[Param] = &[
-    query_param("status", "Only with this status."),
-    query_param("kind", "Only of this kind of channel."),
-    query_param("channel", "Only on this channel."),
-    query_param("list", "Only to this list."),
-    query_param("site", "Only from this site."),
-    query_param("node", "Only from this node of a site."),
-    query_param("q", "Only with this text in the subject, in either case of ASCII letters."),
-    query_param("since", "Only accepted at or after this RFC 3339 time."),
-    query_param("until", "Only accepted before this RFC 3339 time."),
-    query_param("stuck", "`true`: only pending or retrying ones that are older than the configured age."),
-    CURSOR,
-    LIMIT,
-];
-
-const PAGE_PARAMS: &[Param] = &[CURSOR, LIMIT];
-
-const CURSOR: Param = query_param("cursor", "The `next` of the page before.");
-const LIMIT: Param = query_param("limit", "Items of a page, 1 to 500; 100 if it is not given.");
-
-const SUPPRESSION_PARAMS: &[Param] = &[
-    Param { required: true, ..query_param("channel", "The channel.") },
-    Param { required: true, ..query_param("address", "The address.") },
-];

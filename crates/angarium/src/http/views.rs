@@ -7,13 +7,16 @@ use angarium_domain::time::Timestamp;
 use angarium_store::{AttemptView, AuditView, Target, View};
 use serde_json::value::RawValue;
 
-use super::dto::{Attempt, AuditEntry, Kpi, Kpis, LastError, Notification, ResolvedTarget, Source, To};
+use super::dto::{
+    Attempt, AuditEntry, EntityOf, Kpi, Kpis, LastError, Notification, ResolvedTarget, Source, To,
+};
 
 /// A notification. It is stuck if it is live and was accepted before `stuck_before` (OB-19).
 pub(super) fn notification(view: View, stuck_before: Timestamp) -> Notification {
     let live = !view.status.is_terminal();
     let resolved_targets = resolved_targets(&view);
     let [site, instance, script, node] = view.source;
+    let event = view.event;
     let to = match (&view.channel, view.address) {
         (Some(channel), Some(address)) => Some(To { channel: channel.clone(), address }),
         _ => None,
@@ -43,10 +46,10 @@ pub(super) fn notification(view: View, stuck_before: Timestamp) -> Notification 
         next_attempt_at: view.next_attempt_at.filter(|_| live && !view.in_flight),
         delivered_at: view.delivered_at,
         completed_at: view.completed_at,
-        event_id: None,
-        event_type: None,
-        entity: None,
-        reference: None,
+        event_id: event.as_ref().map(|event| event.id.to_string()),
+        event_type: event.as_ref().map(|event| event.kind.clone()),
+        entity: event.as_ref().and_then(|event| event.entity.clone()).map(|(kind, id)| EntityOf { kind, id }),
+        reference: event.and_then(|event| event.subscription),
         skip_reason: view.skip_reason,
         in_flight: view.in_flight,
         stuck: live && view.created_at < stuck_before,
@@ -110,6 +113,7 @@ pub(super) fn attempt(view: AttemptView) -> Attempt {
         retry_after_s: record.retry_after_s,
         response_excerpt: record.response_excerpt,
         targets: json_or(record.targets.unwrap_or_default(), "[]"),
+        template: record.template,
         led_to: view.led_to.as_str(),
         late: view.late,
     }

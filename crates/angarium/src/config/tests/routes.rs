@@ -85,6 +85,15 @@ fn what_is_described_can_be_written() {
     assert!(told[0].contains("no template in en-US for Restoration, RestoredAnnouncement"), "{told:?}");
 }
 
+/// FP-01: the two feeds of outages that are shipped are an entry in the file, with a template for each of their types.
+#[test]
+fn the_shipped_example_is_one_that_works() {
+    let loaded = parse(include_str!("../../../../../examples/outages.toml")).unwrap();
+    assert_eq!(shown(&loaded.warnings), [""; 0]);
+    let ids: Vec<&str> = loaded.config.feeds.keys().map(|id| id.as_str()).collect();
+    assert_eq!(ids, ["beneco.power-outages", "beneco.scheduled-outages"]);
+}
+
 /// FP-03: a subscription's key is its own, or its name's.
 #[test]
 fn a_subscription_has_a_stable_key() {

@@ -99,7 +99,8 @@ impl CloudEvent {
                 errors.add(name, "stands twice");
             }
         }
-        let media = headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
+        let media =
+            headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
         let data = if bytes.is_empty() { None } else { Some(from_body(bytes, media, depth)?) };
         read(attributes, data, errors)
     }
@@ -144,7 +145,10 @@ impl CloudEvent {
             let Some(value) = given.or_else(|| called().find_map(scalar)) else { continue };
             if value.len() > FIELD_BYTES {
                 let length = value.len();
-                errors.add(name.as_str(), format_args!("has {length} bytes, at most {FIELD_BYTES} are allowed"));
+                errors.add(
+                    name.as_str(),
+                    format_args!("has {length} bytes, at most {FIELD_BYTES} are allowed"),
+                );
             }
             fields.insert(name.clone(), value);
         }
@@ -265,7 +269,9 @@ fn decode(value: &HeaderValue) -> Result<String, &'static str> {
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
         match rest.get(at + 1..at + 3) {
-            Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => rest = rest.get(at + 3..).unwrap_or_default(),
+            Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => {
+                rest = rest.get(at + 3..).unwrap_or_default()
+            }
             _ => return Err("has a % that begins no byte in hexadecimal"),
         }
     }
@@ -274,7 +280,9 @@ fn decode(value: &HeaderValue) -> Result<String, &'static str> {
 }
 
 fn unquoted(text: &str) -> Cow<'_, str> {
-    let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else { return text.into() };
+    let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
+        return text.into();
+    };
     let mut plain = String::with_capacity(inner.len());
     let mut escaped = false;
     for c in inner.chars() {

@@ -29,7 +29,8 @@ pub(in crate::http) async fn row_gone(
     Extension(asked): Extension<Asked>,
     path: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<StatusCode, Problem> {
-    let named = path.ok().and_then(|Path((feed, key))| FeedId::parse(&feed).ok().zip(SourceKey::parse(&key).ok()));
+    let named =
+        path.ok().and_then(|Path((feed, key))| FeedId::parse(&feed).ok().zip(SourceKey::parse(&key).ok()));
     let (feed, key) = named.ok_or_else(|| Problem::plain(Code::RowNotFound))?;
     if !app.store.source_gone(&feed, &key, asked.now).await? {
         return Err(Problem::plain(Code::RowNotFound));
@@ -126,7 +127,8 @@ mod tests {
     /// FP-17: an announcement is an event like others.
     #[test]
     fn an_announcement_is_an_event() {
-        let text = r#"{"subject": "Storm", "body": "Stay \"in\".", "fields": {"area": "North"}, "test": true}"#;
+        let text =
+            r#"{"subject": "Storm", "body": "Stay \"in\".", "fields": {"area": "North"}, "test": true}"#;
         let event = announced(text).unwrap().event;
         assert_eq!(event.kind, EventType::parse("ManualAnnouncement").unwrap());
         assert_eq!((event.key.as_str(), event.external_id.as_str()), ("a-1", "a-1"));

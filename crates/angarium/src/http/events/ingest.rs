@@ -179,7 +179,8 @@ async fn take_batch(
         });
     }
     let judge = move |_: &[u8]| {
-        let judged = placed.into_iter().map(|placed| placed.and_then(|(draft, feed)| reader.judge(draft, feed)));
+        let judged =
+            placed.into_iter().map(|placed| placed.and_then(|(draft, feed)| reader.judge(draft, feed)));
         Ok(judged.collect())
     };
     let (_held, judged) = bytes.work_apart(judge).await?;
@@ -294,7 +295,8 @@ impl Draft {
             Draft::Own { parsed, .. } => unknown_feed(&parsed.event.feed),
             Draft::Cloud(CloudEvent { feed: Some(id), .. }) => unknown_feed(id),
             Draft::Cloud(_) => {
-                let detail = "the event names no feed, and none in the catalogue has a beginning of its source";
+                let detail =
+                    "the event names no feed, and none in the catalogue has a beginning of its source";
                 Problem::new(Code::UnknownFeed, detail)
             }
         }

@@ -72,7 +72,8 @@ impl Told {
         };
         let found = channel.as_ref().map(|channel| app.store.templates(&event.kind, channel.as_str()));
         let found = found.unwrap_or_default();
-        let template = choose(&found, event.locale.as_ref(), &app.default_locale).map(|(_, found)| found.clone());
+        let template =
+            choose(&found, event.locale.as_ref(), &app.default_locale).map(|(_, found)| found.clone());
         Ok(Told { id, name: subscription.name, kind, channel, target, template })
     }
 
@@ -111,8 +112,9 @@ impl Told {
 }
 
 fn rendered(app: &App, template: &Template, version: i64, facts: &Facts<'_>) -> Result<Rendered, String> {
-    let compiled = app.renderings.compiled(template, version).map_err(|faults| {
-        faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-    })?;
+    let compiled = app
+        .renderings
+        .compiled(template, version)
+        .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     compiled.render(facts).map_err(|fault| fault.to_string())
 }

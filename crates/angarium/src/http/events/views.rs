@@ -5,7 +5,8 @@ use angarium_store::{EventView, Planned, StoredEvent};
 use serde_json::value::RawValue;
 
 use super::dto::{
-    Entity, Event, EventAccepted, EventDetail, EventExplanation, ExplainedStep, PlannedNotification, SkippedMatch,
+    Entity, Event, EventAccepted, EventDetail, EventExplanation, ExplainedStep, PlannedNotification,
+    SkippedMatch,
 };
 
 /// The route of whatever a subscription asked for.
@@ -47,7 +48,8 @@ fn skipped(skipped: angarium_store::SkippedMatch) -> SkippedMatch {
 /// An event.
 pub(super) fn event(stored: StoredEvent) -> Event {
     let StoredEvent { id, event, accepted_by, created_at, planning, matched, .. } = stored;
-    let entity = event.entity.map(|entity| Entity { kind: entity.kind.to_string(), id: entity.id.to_string() });
+    let entity =
+        event.entity.map(|entity| Entity { kind: entity.kind.to_string(), id: entity.id.to_string() });
     Event {
         id: id.to_string(),
         source: event.source.to_string(),

@@ -54,7 +54,8 @@ async fn the_document_and_the_router_agree() {
     let paths: BTreeSet<&str> = routes.iter().map(|route| route.path).collect();
     for path in paths {
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
-            let concrete = path.replace("{id}", "x").replace("{name}", "x").replace("{feed}", "x").replace("{key}", "x");
+            let concrete =
+                path.replace("{id}", "x").replace("{name}", "x").replace("{feed}", "x").replace("{key}", "x");
             let reply = server.ask_openly(method, &concrete).await_reply().await;
             let known = documented.contains(&format!("{method} {path}"));
             assert_eq!(reply.status != 405, known, "{method} {path}");

@@ -25,7 +25,8 @@ impl Server {
 
     async fn put_feed(&self, feed: &Value) {
         let (store, now) = (&self.app.store, self.app.clock.now());
-        let put = store.put_object(ObjectKind::Feed, "outages", feed.to_string(), Expect::Anything, now).await;
+        let put =
+            store.put_object(ObjectKind::Feed, "outages", feed.to_string(), Expect::Anything, now).await;
         assert!(matches!(put.unwrap(), Changed::Done { .. }));
     }
 
@@ -76,7 +77,10 @@ async fn an_event_is_stored_once() {
     let first = first.json();
     assert_eq!((&first["duplicate"], &first["planning"]), (&json!(false), &json!(false)));
     let told = &first["notifications"][0];
-    assert_eq!((&told["ref"], &told["channel"], &told["status"]), (&json!("ns_all"), &json!("hooks"), &json!("pending")));
+    assert_eq!(
+        (&told["ref"], &told["channel"], &told["status"]),
+        (&json!("ns_all"), &json!("hooks"), &json!("pending"))
+    );
     let again = server.post(EVENTS, &outage("42")).await;
     assert_eq!(again.header("idempotency-replayed"), None);
     let again = again.json();
@@ -132,7 +136,10 @@ async fn what_is_wrong_with_an_event_is_told() {
     assert!(told.body.contains("NewOutage, Restoration, ManualAnnouncement"), "{}", told.body);
     let large = with("data", json!("x".repeat(1024 * 1024)));
     assert_eq!(code(&server.post(EVENTS, &large).await), (413, "body_too_large".to_owned()));
-    assert_eq!(code(&server.cloud("text/plain", "x").await_reply().await), (415, "content_type_unsupported".to_owned()));
+    assert_eq!(
+        code(&server.cloud("text/plain", "x").await_reply().await),
+        (415, "content_type_unsupported".to_owned())
+    );
     assert_eq!(server.get(EVENTS).await.json()["items"], json!([]));
     let metrics = server.get("/metrics").await.body;
     assert!(metrics.contains("angarium_events_refused_total{code=\"unknown_feed\"} 1"), "{metrics}");
@@ -167,7 +174,10 @@ async fn cloud_events_come_in_every_mode() {
     assert!(shown.body.contains(r#""data":{"feeders": "F14", "n": 1.0}"#), "{}", shown.body);
     let shown = shown.json();
     assert_eq!(shown["fields"], json!({"area": "Euro € 😀", "feeder": "F14"}));
-    assert_eq!((&shown["feed"], &shown["external_id"], &shown["key"]), (&json!("outages"), &json!("1"), &json!("42")));
+    assert_eq!(
+        (&shown["feed"], &shown["external_id"], &shown["key"]),
+        (&json!("outages"), &json!("1"), &json!("42"))
+    );
     let no_batch = server.ask("POST", BATCH).header("content-type", "application/cloudevents+json");
     let no_batch = Ask { body: structured.as_bytes().to_vec(), ..no_batch };
     assert_eq!(code(&no_batch.await_reply().await), (415, "content_type_unsupported".to_owned()));
@@ -178,7 +188,8 @@ async fn in_a_batch_each_event_is_judged_on_its_own() {
     let server = Server::with_outages().await;
     let reused = json!({"id": "new-1", "feed": "outages", "type": "NewOutage", "key": "else"});
     let unknown = json!({"feed": "outages", "type": "Other", "key": "3"});
-    let events = json!({"events": [outage("1"), {"feed": "outages"}, outage("1"), reused, unknown, outage("2")]});
+    let events =
+        json!({"events": [outage("1"), {"feed": "outages"}, outage("1"), reused, unknown, outage("2")]});
     let reply = server.post(BATCH, &events).await;
     assert_eq!(reply.status, 202, "{}", reply.body);
     let results = reply.json()["results"].as_array().unwrap().clone();
@@ -189,11 +200,19 @@ async fn in_a_batch_each_event_is_judged_on_its_own() {
             None => format!("duplicate {}", result["duplicate"]),
         })
         .collect();
-    let expected =
-        ["duplicate false", "invalid_request", "duplicate true", "id_reused", "unknown_event_type", "duplicate false"];
+    let expected = [
+        "duplicate false",
+        "invalid_request",
+        "duplicate true",
+        "id_reused",
+        "unknown_event_type",
+        "duplicate false",
+    ];
     assert_eq!(told, expected);
     assert_eq!(server.get(EVENTS).await.json()["items"].as_array().unwrap().len(), 2);
-    for (body, word) in [("[]", "invalid_request"), ("{\"events\": []}", "invalid_request"), ("{", "json_invalid")] {
+    for (body, word) in
+        [("[]", "invalid_request"), ("{\"events\": []}", "invalid_request"), ("{", "json_invalid")]
+    {
         assert_eq!(server.ask("POST", BATCH).text(body).await_reply().await.code(), word, "{body}");
     }
     // A whole batch that is sent again under one key is a replay.
@@ -213,7 +232,10 @@ async fn trying_an_event_stores_nothing() {
     let trial = reply.json();
     assert_eq!((&trial["matched"], &trial["would"]["duplicate"]), (&json!(1), &json!(false)));
     let text = &trial["texts"][0];
-    assert_eq!((&text["subscription"], &text["target"]), (&json!("ns_all"), &json!("https://example.com/ns_all")));
+    assert_eq!(
+        (&text["subscription"], &text["target"]),
+        (&json!("ns_all"), &json!("https://example.com/ns_all"))
+    );
     assert_eq!((&text["title"], &text["fault"]), (&json!("NewOutage: 42"), &Value::Null));
     assert_eq!(text["body"], json!("area: Bakakeng Central\nfeeder: F14"));
     assert_eq!(server.get(EVENTS).await.json()["items"], json!([]));
@@ -240,11 +262,16 @@ async fn events_are_listed_page_by_page() {
     let next = format!("{EVENTS}?limit=2&cursor={}", first["next"].as_str().unwrap());
     let second = server.get(&next).await.json();
     assert_eq!((&second["items"][0]["id"], &second["next"]), (&ids[0], &Value::Null));
-    for (query, count) in [("key=2", 1), ("type=NewOutage&feed=outages&source=root", 3), ("type=Restoration", 0)] {
+    for (query, count) in
+        [("key=2", 1), ("type=NewOutage&feed=outages&source=root", 3), ("type=Restoration", 0)]
+    {
         let found = server.get(&format!("{EVENTS}?{query}")).await.json();
         assert_eq!(found["items"].as_array().unwrap().len(), count, "{query}");
     }
-    assert_eq!(server.get(&format!("{EVENTS}?since=2026-07-07T12:00:03Z")).await.json()["items"][0]["id"], ids[2]);
+    assert_eq!(
+        server.get(&format!("{EVENTS}?since=2026-07-07T12:00:03Z")).await.json()["items"][0]["id"],
+        ids[2]
+    );
     assert_eq!(server.get(&format!("{EVENTS}?cursor=x")).await.code(), "cursor_invalid");
     assert_eq!(server.get(&format!("{EVENTS}?keys=1")).await.code(), "invalid_request");
     for path in ["/v1/events/x", "/v1/events/01976e5c-8a5e-7c3a-9a0b-2f5d1c3b4a59"] {
@@ -280,7 +307,10 @@ async fn every_fate_has_its_reason() {
     let path = format!("{EVENTS}/{}/explain?subscription=ns_none", first["id"].as_str().unwrap());
     assert_eq!(code(&server.get(&path).await), (404, "subscription_not_found".to_owned()));
     let all = server.explained(&first, None).await;
-    assert_eq!((&all["outcome"], &all["matched"], &all["notification_count"]), (&json!("delivered"), &json!(2), &json!(2)));
+    assert_eq!(
+        (&all["outcome"], &all["matched"], &all["notification_count"]),
+        (&json!("delivered"), &json!(2), &json!(2))
+    );
     let all = server.explained(&second, None).await;
     assert_eq!((&all["outcome"], &all["skipped_count"]), (&json!("planned"), &json!(1)), "{all}");
 }
@@ -293,9 +323,17 @@ async fn what_nobody_was_told_of_is_kept() {
     let event = server.post(EVENTS, &outage("42")).await.json();
     assert_eq!((&event["notifications"], &event["skipped"]), (&json!([]), &json!([])));
     let one = server.explained(&event, Some("ns_all")).await;
-    assert_eq!((&one["outcome"], &one["steps"][1]["reason"]), (&json!("suppressed"), &json!("feed_disabled")), "{one}");
+    assert_eq!(
+        (&one["outcome"], &one["steps"][1]["reason"]),
+        (&json!("suppressed"), &json!("feed_disabled")),
+        "{one}"
+    );
     let all = server.explained(&event, None).await;
-    assert_eq!((&all["outcome"], &all["steps"][1]["reason"]), (&json!("nobody"), &json!("feed_disabled")), "{all}");
+    assert_eq!(
+        (&all["outcome"], &all["steps"][1]["reason"]),
+        (&json!("nobody"), &json!("feed_disabled")),
+        "{all}"
+    );
     server.put_feed(&json!({"event_types": ["NewOutage"]})).await;
     let mut test = outage("43");
     test["test"] = json!(true);
@@ -320,7 +358,10 @@ async fn an_announcement_takes_the_ordinary_path() {
     let ask = || server.ask("POST", path).header("idempotency-key", "k").json(&storm);
     assert_eq!(ask().await_reply().await.json()["duplicate"], json!(false));
     assert_eq!(ask().await_reply().await.header("idempotency-replayed"), Some("true"));
-    assert_eq!(code(&server.post("/v1/feeds/other/announcements", &storm).await), (404, "feed_not_found".to_owned()));
+    assert_eq!(
+        code(&server.post("/v1/feeds/other/announcements", &storm).await),
+        (404, "feed_not_found".to_owned())
+    );
     assert_eq!(server.post(path, &json!({"subject": "x"})).await.code(), "invalid_request");
 }
 
@@ -334,7 +375,16 @@ async fn what_an_event_told_of_can_be_gone() {
     assert_eq!(gone.status, 204, "{}", gone.body);
     let shown = server.get(&format!("{EVENTS}/{}", event["id"].as_str().unwrap())).await.json();
     assert_eq!(shown["source_gone"], json!(true));
-    for path in ["/v1/feeds/outages/rows/43", "/v1/feeds/other/rows/42", "/v1/feeds/%20/rows/42", "/v1/feeds/outages/rows/%ff"] {
-        assert_eq!(code(&server.ask("DELETE", path).await_reply().await), (404, "row_not_found".to_owned()), "{path}");
+    for path in [
+        "/v1/feeds/outages/rows/43",
+        "/v1/feeds/other/rows/42",
+        "/v1/feeds/%20/rows/42",
+        "/v1/feeds/outages/rows/%ff",
+    ] {
+        assert_eq!(
+            code(&server.ask("DELETE", path).await_reply().await),
+            (404, "row_not_found".to_owned()),
+            "{path}"
+        );
     }
 }

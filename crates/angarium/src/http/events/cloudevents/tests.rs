@@ -27,7 +27,8 @@ fn binary(more: &[(&str, &str)], bytes: &[u8]) -> Result<CloudEvent, Problem> {
 
 /// A structured event with more members than it needs.
 fn structured(more: &str) -> Result<CloudEvent, Problem> {
-    let text = format!(r#"{{"specversion": "1.0", "id": "a-1", "source": "/erp", "type": "NewOutage"{more}}}"#);
+    let text =
+        format!(r#"{{"specversion": "1.0", "id": "a-1", "source": "/erp", "type": "NewOutage"{more}}}"#);
     CloudEvent::structured(&text, 64)
 }
 
@@ -64,13 +65,15 @@ fn an_event_is_the_same_in_every_mode() {
     .unwrap();
     assert_eq!(first.hash, second.hash);
     for event in [on_feed(first), on_feed(second)] {
-        let names = (event.source.as_str(), event.external_id.as_str(), event.kind.as_str(), event.key.as_str());
+        let names =
+            (event.source.as_str(), event.external_id.as_str(), event.kind.as_str(), event.key.as_str());
         assert_eq!(names, ("/erp", "a-1", "NewOutage", "42"));
         assert_eq!(event.at, "2026-07-07T01:02:03Z".parse().unwrap());
         assert_eq!(event.locale.unwrap().as_str(), "nl-NL");
         assert_eq!(event.supersede_key.unwrap().as_str(), "s");
         assert_eq!(event.expires_at, Some("2026-07-08T00:00:00Z".parse().unwrap()));
-        let fields: Vec<_> = event.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let fields: Vec<_> =
+            event.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(fields, [("cause", "Euro € 😀"), ("count", "7"), ("feeder", "F14")]);
     }
 }
@@ -89,7 +92,12 @@ fn what_is_left_out_has_a_default() {
 #[test]
 fn another_event_has_another_hash() {
     let bare = structured("").unwrap().hash;
-    for more in [r#", "subject": "42""#, r#", "data": 1"#, r#", "data": null, "trace": "t""#, r#", "time": "2026-07-07T01:02:03Z""#] {
+    for more in [
+        r#", "subject": "42""#,
+        r#", "data": 1"#,
+        r#", "data": null, "trace": "t""#,
+        r#", "time": "2026-07-07T01:02:03Z""#,
+    ] {
         assert_ne!(structured(more).unwrap().hash, bare, "{more}");
     }
     let one = structured(r#", "data": {"a": 1, "b": 2}"#).unwrap().hash;
@@ -118,7 +126,10 @@ fn headers_are_decoded_strictly() {
 #[test]
 fn everything_that_is_wrong_is_told_at_once() {
     let all = CloudEvent::structured("{}", 64);
-    assert_eq!(refused(all), (Code::InvalidRequest, ["specversion", "id", "source", "type"].map(String::from).into()));
+    assert_eq!(
+        refused(all),
+        (Code::InvalidRequest, ["specversion", "id", "source", "type"].map(String::from).into())
+    );
     let table = [
         (r#", "subject": """#, "subject"),
         (r#", "time": "yesterday""#, "time"),
@@ -147,7 +158,11 @@ fn everything_that_is_wrong_is_told_at_once() {
         (("ce-id", "a-1"), "id"),
     ];
     for (header, field) in table {
-        assert_eq!(refused(binary(&[header], b"")), (Code::InvalidRequest, vec![field.to_owned()]), "{header:?}");
+        assert_eq!(
+            refused(binary(&[header], b"")),
+            (Code::InvalidRequest, vec![field.to_owned()]),
+            "{header:?}"
+        );
     }
 }
 
@@ -179,7 +194,9 @@ fn data_that_claims_to_be_json_must_be() {
 /// FP-02: fields come from where the event has them; what it says outright goes before its data, a name before its alias.
 #[test]
 fn fields_are_those_that_the_feed_declares() {
-    let event = structured(r#", "area": "North", "other": "x", "data": {"area": "South", "feeder": "F1", "feeders": "F2", "count": true}"#);
+    let event = structured(
+        r#", "area": "North", "other": "x", "data": {"area": "South", "feeder": "F1", "feeders": "F2", "count": true}"#,
+    );
     let event = on_feed(event.unwrap());
     let fields: Vec<_> = event.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(fields, [("area", "North"), ("count", "true"), ("feeder", "F1")]);
