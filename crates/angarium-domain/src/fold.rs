@@ -5,7 +5,7 @@
 //! that; these answers are fixed by tests.
 
 use unicode_normalization::UnicodeNormalization;
-use unicode_normalization::char::canonical_combining_class;
+use unicode_normalization::char::{canonical_combining_class, is_combining_mark};
 
 /// The folded form of a text: its white space is single spaces, with none at the ends.
 pub fn fold(text: &str) -> String {
@@ -26,7 +26,7 @@ pub fn fold(text: &str) -> String {
 }
 
 fn fold_ascii(text: &str) -> String {
-    let plain = !text.bytes().any(|b| b.is_ascii_uppercase() || (b.is_ascii_whitespace() && b != b' '));
+    let plain = !text.bytes().any(|b| b.is_ascii_uppercase() || (b != b' ' && char::from(b).is_whitespace()));
     if plain && !text.contains("  ") && text.trim_matches(' ').len() == text.len() {
         return text.to_owned();
     }
@@ -58,7 +58,7 @@ pub(crate) fn stands_alone(text: &str, start: usize, end: usize) -> bool {
 }
 
 fn is_of_a_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || canonical_combining_class(c) != 0
+    c.is_alphanumeric() || c == '_' || is_combining_mark(c)
 }
 
 #[cfg(test)]
@@ -98,6 +98,7 @@ mod tests {
         assert_eq!(fold("  Feeder\t 14 \n"), "feeder 14");
         assert_eq!(fold(" Süd\u{a0}\u{2003}West "), "sud west");
         assert_eq!(fold("feeder 14"), "feeder 14");
+        assert_eq!(fold("a\u{b}b"), fold("\u{e1}\u{b}b"), "the short way for ASCII says the same");
         assert_eq!(fold("  \t"), "");
     }
 }

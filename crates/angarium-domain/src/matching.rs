@@ -12,7 +12,7 @@ mod words;
 
 use crate::event::Event;
 use crate::feed::{Feed, FieldMatch};
-use crate::filter::{ANY_FIELD, Condition, Filter, MatchMode};
+use crate::filter::{ANY_FIELD, ATTRIBUTES, Condition, Filter, MatchMode};
 use crate::fold::fold;
 use crate::text::{EventType, FieldName};
 
@@ -36,6 +36,8 @@ enum Clause {
     Exact(FieldName, Vec<String>),
     /// One of the fields, each searched in its own way, holds the word, folded.
     Keyword(Place, Vec<(FieldName, FieldMatch)>, String),
+    /// It is about a field that the feed lacks, and never holds; in words.
+    Never(String),
 }
 
 /// Where a keyword is looked for.
@@ -57,13 +59,16 @@ pub struct Judgement {
 impl Matcher {
     /// Compiles a filter for a feed. A clause about a field that the feed lacks never holds.
     pub fn compile(filter: &Filter, feed: &Feed) -> Matcher {
-        let exact = filter.fields.iter().map(|(name, values)| {
-            let own = feed.field(name).map_or(name, |(own, _)| own);
-            Clause::Exact(own.clone(), values.iter().map(|value| fold(value)).collect())
+        let exact = filter.fields.iter().map(|(name, values)| match feed.field(name) {
+            Some((own, _)) => Clause::Exact(own.clone(), values.iter().map(|value| fold(value)).collect()),
+            None => Clause::Never(format!("{name}, a field that the feed lacks, is {}", values.join(" or "))),
         });
         let keywords = filter.keywords.iter().flat_map(|(name, words)| {
-            let (place, fields) = place(name, feed);
-            words.iter().map(move |word| Clause::Keyword(place.clone(), fields.clone(), fold(word)))
+            let place = place(name, feed);
+            words.iter().map(move |word| match &place {
+                Some((place, fields)) => Clause::Keyword(place.clone(), fields.clone(), fold(word)),
+                None => Clause::Never(format!("{name}, a field that the feed lacks, holds {word:?}")),
+            })
         });
         Matcher {
             types: filter.event_types.clone(),
@@ -100,19 +105,15 @@ impl Matcher {
     }
 }
 
-fn place(name: &str, feed: &Feed) -> (Place, Vec<(FieldName, FieldMatch)>) {
+/// Where the keywords under a name are looked for, and how; nowhere if the feed lacks the field.
+fn place(name: &str, feed: &Feed) -> Option<(Place, Vec<(FieldName, FieldMatch)>)> {
     if name == ANY_FIELD {
         let fields = feed.fields.iter().map(|(name, field)| (name.clone(), field.matching));
-        return (Place::AnyField, fields.collect());
+        return Some((Place::AnyField, fields.collect()));
     }
-    let found = FieldName::parse(name).ok().and_then(|name| {
-        let (own, field) = feed.field(&name)?;
-        Some((own.clone(), field.matching))
-    });
-    match found {
-        Some((own, way)) => (Place::Field(own.clone()), vec![(own, way)]),
-        None => (Place::AnyField, Vec::new()),
-    }
+    let name = FieldName::parse(name).ok()?;
+    let (own, field) = feed.field(&name)?;
+    Some((Place::Field(own.clone()), vec![(own.clone(), field.matching)]))
 }
 
 impl Clause {
@@ -124,6 +125,7 @@ impl Clause {
             Clause::Keyword(_, fields, word) => fields.iter().any(|(field, way)| {
                 reading.folded(field).is_some_and(|text| words::holds(text, word, *way))
             }),
+            Clause::Never(_) => false,
         }
     }
 
@@ -139,14 +141,15 @@ impl Clause {
                 _ => format!("{field} holds {word:?}"),
             },
             Clause::Keyword(Place::AnyField, _, word) => format!("a field holds {word:?}"),
+            Clause::Never(words) => words.clone(),
         }
     }
 }
 
-/// A condition that calls each field by its own name.
+/// A condition that calls each field by its own name. What every event has goes by that name before any alias does.
 fn by_own_names(condition: &Condition, feed: &Feed) -> Condition {
     let own = |name: &String| {
-        let field = FieldName::parse(name).ok();
+        let field = FieldName::parse(name).ok().filter(|_| !ATTRIBUTES.contains(&name.as_str()));
         let found = field.as_ref().and_then(|name| feed.field(name));
         found.map_or_else(|| name.clone(), |(own, _)| own.as_str().to_owned())
     };

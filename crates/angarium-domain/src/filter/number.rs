@@ -3,20 +3,16 @@
 /// The digits that are written out before and after the point, at most; beyond that there is an exponent.
 const WRITTEN_OUT: i64 = 40;
 
+/// Exponents that can be added to without overflow.
+const FURTHEST: u64 = u64::MAX / 8;
+
 /// The one text for a number that JSON allows: `1`, `1.0` and `10e-1` are `1`.
 pub(super) fn normal(text: &str) -> String {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(unsigned) => ("-", unsigned),
         None => ("", text),
     };
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => match exponent.parse::<i32>() {
-            Ok(exponent) => (mantissa, i64::from(exponent)),
-            // No other way of writing it is known to be the same number.
-            Err(_) => return text.to_owned(),
-        },
-        None => (unsigned, 0),
-    };
+    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let all = format!("{whole}{fraction}");
     let digits = all.trim_start_matches('0').trim_end_matches('0');
@@ -24,6 +20,11 @@ pub(super) fn normal(text: &str) -> String {
         return "0".to_owned();
     }
     let dropped = all.len() - all.trim_end_matches('0').len();
+    let exponent = match exponent.parse::<i64>() {
+        Ok(exponent) if exponent.unsigned_abs() < FURTHEST => exponent,
+        // Equal only to itself as it was written.
+        _ => return text.to_owned(),
+    };
     // The number is `digits`, times ten to the power of this.
     let power = exponent + count(dropped) - count(fraction.len());
     let point = count(digits.len()) + power;
@@ -56,7 +57,7 @@ mod tests {
         for text in ["1", "1.0", "1e0", "10e-1", "0.1e1", "1.000E+0"] {
             assert_eq!(normal(text), "1", "{text}");
         }
-        for text in ["0", "-0", "0.0", "0e5", "-0.000e-9"] {
+        for text in ["0", "-0", "0.0", "0e5", "-0.000e-9", "0e99999999999", "-0e99999999999999999999"] {
             assert_eq!(normal(text), "0", "{text}");
         }
         let table = [
@@ -71,6 +72,7 @@ mod tests {
             ("10e399", "1e400"),
             ("0.1e-400", "1e-401"),
             ("123e-500", "123e-500"),
+            ("10e-3000000001", "1e-3000000000"),
             ("1e99999999999999999999", "1e99999999999999999999"),
         ];
         for (text, one) in table {

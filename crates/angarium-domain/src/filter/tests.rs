@@ -74,8 +74,8 @@ fn what_is_too_complex_is_refused() {
     let found = complaints(&format!(r#"{{"filters": [{deep}]}}"#));
     assert!(found[0].contains("filter_too_complex"), "{found:?}");
     let one = r#"{"exact":{"type":"a"}}"#;
-    let wide = format!(r#"{{"any":[{}]}}"#, vec![one; 100].join(","));
-    let found = complaints(&format!(r#"{{"filters": [{}]}}"#, vec![wide.as_str(); 3].join(",")));
+    let wide = format!(r#"{{"any":[{}]}}"#, [one; 100].join(","));
+    let found = complaints(&format!(r#"{{"filters": [{}]}}"#, [wide.as_str(); 3].join(",")));
     assert!(found.iter().any(|one| one.contains("filter_too_complex")), "{found:?}");
 }
 
