@@ -11,14 +11,14 @@ mod look;
 mod trial;
 mod views;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use angarium_domain::complaints::Complaint;
 use angarium_domain::event::ParsedEvent;
 use angarium_domain::feed::{Feed, MANUAL_ANNOUNCEMENT};
 use angarium_domain::id::EventId;
-use angarium_domain::text::{Actor, FeedId};
+use angarium_domain::text::{Actor, FeedId, FieldName};
 use angarium_domain::time::ManualClock;
 use angarium_store::{EventAcceptance, NewEvent};
 use axum::extract::{FromRequestParts, Path};
@@ -103,9 +103,27 @@ fn ready(
     if !feed.has_type(&event.kind) {
         return Err(unknown_type(feed));
     }
+    event.fields = by_own_names(std::mem::take(&mut event.fields), feed)?;
     event.expires_at = event.expires_at.or_else(|| feed.ttl.map(|ttl| event.at.plus(ttl)));
     let id = EventId::generate(&ManualClock::at(asked.now), &*app.chance);
     Ok(NewEvent { id, event, hash, accepted_by: accepted_by.clone() })
+}
+
+/// Fields by the names that the feed gives them; a payload may call them by their aliases. What the feed does not declare
+/// stays as it is: texts may use it.
+fn by_own_names(
+    fields: BTreeMap<FieldName, String>,
+    feed: &Feed,
+) -> Result<BTreeMap<FieldName, String>, Problem> {
+    let mut named = BTreeMap::new();
+    for (name, value) in fields {
+        let own = feed.field(&name).map_or_else(|| name.clone(), |(own, _)| own.clone());
+        if named.insert(own.clone(), value).is_some() {
+            let message = format!("stands beside another name of the same field, {own}");
+            return Err(Problem::invalid_field(&format!("fields.{name}"), message));
+        }
+    }
+    Ok(named)
 }
 
 fn unknown_type(feed: &Feed) -> Problem {
@@ -126,5 +144,24 @@ fn answered(acceptance: EventAcceptance, feed: &Feed) -> Result<dto::EventAccept
         EventAcceptance::UnknownFeed => Err(unknown_feed(&feed.id)),
         EventAcceptance::UnknownType => Err(unknown_type(feed)),
         EventAcceptance::Failed { detail } => Err(Problem::internal(detail)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FP-01: a payload may call a field by its alias; filters then find it under its own name.
+    #[test]
+    fn a_field_has_one_name() {
+        let json = r#"{"event_types": ["a"], "fields": {"feeder": {"alias": "feeders"}}}"#;
+        let feed = Feed::parse(FeedId::parse("f").unwrap(), json).unwrap();
+        let named = |names: &[&str]| {
+            let fields = names.iter().map(|name| (FieldName::parse(name).unwrap(), (*name).to_owned()));
+            by_own_names(fields.collect(), &feed)
+        };
+        let names: Vec<String> = named(&["feeders", "other"]).unwrap().keys().map(ToString::to_string).collect();
+        assert_eq!(names, ["feeder", "other"]);
+        assert_eq!(named(&["feeder", "feeders"]).unwrap_err().code, Code::InvalidRequest);
     }
 }

@@ -43,7 +43,10 @@ fn expectation(headers: &HeaderMap, otherwise: Expect) -> Result<Expect, Problem
         (Some("*"), None) => Ok(Expect::Present),
         (Some(tag), None) => match version_of(tag) {
             Some(version) => Ok(Expect::Version(version)),
-            None => Err(Problem::new(Code::InvalidRequest, "If-Match must be one entity tag, such as \"7\", or *")),
+            None => Err(Problem::new(
+                Code::InvalidRequest,
+                "If-Match must be one entity tag, such as \"7\", or *",
+            )),
         },
         (None, Some("*")) => Ok(Expect::Absent),
         (None, Some(_)) => Err(Problem::new(Code::InvalidRequest, "If-None-Match can only be * here")),
@@ -60,9 +63,10 @@ fn version_of(tag: &str) -> Option<i64> {
 /// Whether whoever asks has this version already.
 fn is_known(headers: &HeaderMap, version: i64) -> bool {
     let given = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    given.flat_map(|value| value.split(',')).map(str::trim).any(|tag| {
-        tag == "*" || version_of(tag.strip_prefix("W/").unwrap_or(tag)) == Some(version)
-    })
+    given
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .any(|tag| tag == "*" || version_of(tag.strip_prefix("W/").unwrap_or(tag)) == Some(version))
 }
 
 /// An object as it stands, or 304 if whoever asks has it.
@@ -109,7 +113,9 @@ fn done<T>(changed: Changed<T>, not_found: Code, expect: Expect) -> Result<(T, b
         Changed::Conflict(None) => Err(Problem::new(Code::PreconditionFailed, "it is not there")),
         Changed::ReadOnly => Err(Problem::plain(Code::ManagedByFile)),
         Changed::InUse(by) => Err(Problem::new(Code::InUse, format!("it is needed by {by}"))),
-        Changed::FeedFixed => Err(Problem::invalid_field("feed", "cannot be changed: make another subscription")),
+        Changed::FeedFixed => {
+            Err(Problem::invalid_field("feed", "cannot be changed: make another subscription"))
+        }
         Changed::UnknownFeed => Err(Problem::invalid_field("feed", "names no feed")),
         Changed::Senseless(complaints) => {
             Err(invalid(complaints.into_iter().map(|complaint| complaint.within("filter")).collect()))

@@ -108,9 +108,15 @@ fn request_body(taken: Taken) -> RequestBody {
         }
         Taken::Patch(name) => {
             let content = || Content::new(Some(reference(name)));
-            (body.content("application/merge-patch+json", content()).content("application/json", content()), true)
+            (
+                body.content("application/merge-patch+json", content())
+                    .content("application/json", content()),
+                true,
+            )
         }
-        Taken::Lines(name) => (body.content("application/x-ndjson", Content::new(Some(reference(name)))), true),
+        Taken::Lines(name) => {
+            (body.content("application/x-ndjson", Content::new(Some(reference(name)))), true)
+        }
         Taken::Event => {
             let cloud = || Content::new(Some(reference("CloudEvent")));
             let body = events_in(body, "NewEvent").content("application/cloudevents+json", cloud());
@@ -263,7 +269,7 @@ fn components() -> Components {
         taken::<events::NewEventBatch>(),
         taken::<events::CloudEvent>(),
         taken::<events::NewAnnouncement>(),
-        taken::<events::Entity>(),
+        taken::<dto::EntityOf>(),
         given::<events::EventAccepted>(),
         given::<events::PlannedNotification>(),
         given::<events::SkippedMatch>(),

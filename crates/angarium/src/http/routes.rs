@@ -225,10 +225,18 @@ pub(super) fn router(app: Shared) -> Router {
 
 /// Every route, in the order in which it is documented.
 pub(super) fn table() -> Vec<Route> {
-    [notifications(), events::routes(), manage::routes(), operations(), channels_and_bounces(), administration(), about()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        notifications(),
+        events::routes(),
+        manage::routes(),
+        operations(),
+        channels_and_bounces(),
+        administration(),
+        about(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn notifications() -> Vec<Route> {

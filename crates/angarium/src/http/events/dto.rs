@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::super::dto::ProblemBody;
+use super::super::dto::{EntityOf, ProblemBody};
 
 /// An event as a producer hands it in: something happened.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -43,7 +43,7 @@ pub struct NewEvent {
     pub data: Option<Box<RawValue>>,
     /// What it happened to, for whoever shares it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub entity: Option<Entity>,
+    pub entity: Option<EntityOf>,
     /// Ids of people whom it concerns, at most 1,000.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub recipients: Vec<String>,
@@ -60,16 +60,6 @@ pub struct NewEvent {
     /// It reaches test subscriptions, and no others.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub test: bool,
-}
-
-/// A thing that people work on together.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Entity {
-    /// What sort of thing: `PurchaseOrder`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Which one: `po-1`.
-    pub id: String,
 }
 
 /// Many events, each judged on its own, stored in one commit.
@@ -275,7 +265,7 @@ pub struct Event {
     #[schema(value_type = Option<serde_json::Value>)]
     pub data: Option<Box<RawValue>>,
     /// What it happened to, for whoever shares it.
-    pub entity: Option<Entity>,
+    pub entity: Option<EntityOf>,
     /// People whom it concerns.
     pub recipients: Vec<String>,
     /// From when on it is no longer worth telling.

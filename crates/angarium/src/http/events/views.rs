@@ -4,9 +4,9 @@ use angarium_engine::explain::{Explanation, Step};
 use angarium_store::{EventView, Planned, StoredEvent};
 use serde_json::value::RawValue;
 
+use super::super::dto::EntityOf;
 use super::dto::{
-    Entity, Event, EventAccepted, EventDetail, EventExplanation, ExplainedStep, PlannedNotification,
-    SkippedMatch,
+    Event, EventAccepted, EventDetail, EventExplanation, ExplainedStep, PlannedNotification, SkippedMatch,
 };
 
 /// The route of whatever a subscription asked for.
@@ -49,7 +49,7 @@ fn skipped(skipped: angarium_store::SkippedMatch) -> SkippedMatch {
 pub(super) fn event(stored: StoredEvent) -> Event {
     let StoredEvent { id, event, accepted_by, created_at, planning, matched, .. } = stored;
     let entity =
-        event.entity.map(|entity| Entity { kind: entity.kind.to_string(), id: entity.id.to_string() });
+        event.entity.map(|entity| EntityOf { kind: entity.kind.to_string(), id: entity.id.to_string() });
     Event {
         id: id.to_string(),
         source: event.source.to_string(),

@@ -16,8 +16,8 @@ use super::super::dto::ProblemBody;
 use super::super::exchange::Asked;
 use super::super::problem::{Code, Problem};
 use super::super::{App, Shared, body};
-use super::subscriptions::{new_id, read};
 use super::done;
+use super::subscriptions::{new_id, read};
 
 /// Lines of a request.
 const MOST_LINES: usize = 100_000;
@@ -52,7 +52,9 @@ pub(in crate::http) async fn import(
         let changed = app.store.import_subscriptions(items, asked.now).await?;
         for ((line, id, _), changed) in chunk.iter().zip(changed) {
             told.push(match changed {
-                Changed::Conflict(_) => refused(*line, &Problem::invalid_field("id", "stands in this request before")),
+                Changed::Conflict(_) => {
+                    refused(*line, &Problem::invalid_field("id", "stands in this request before"))
+                }
                 changed => match done(changed, Code::SubscriptionNotFound, Expect::Anything) {
                     Ok(_) => Told::Stored { line: *line, id: id.to_string() },
                     Err(problem) => refused(*line, &problem),

@@ -49,7 +49,8 @@ pub(super) fn same_name(given: Option<&str>, member: &str, path: &str) -> Result
 /// What `target` becomes by a patch (RFC 7396).
 pub(super) fn merged(target: Option<&RawValue>, patch: &RawValue) -> Box<RawValue> {
     let Ok(changes) = serde_json::from_str::<Object>(patch.get()) else { return patch.to_owned() };
-    let mut object: Object = target.and_then(|target| serde_json::from_str(target.get()).ok()).unwrap_or_default();
+    let mut object: Object =
+        target.and_then(|target| serde_json::from_str(target.get()).ok()).unwrap_or_default();
     for (name, change) in changes {
         if change.get() == "null" {
             object.remove(&name);

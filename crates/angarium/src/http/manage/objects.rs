@@ -254,7 +254,8 @@ fn read(sort: &Sort, app: &App, path: Option<&str>, text: &str) -> Result<(Strin
 
 /// An object as it is shown: what it says, and what is known of it.
 fn view(sort: &Sort, object: &StoredObject) -> Result<Box<RawValue>, Problem> {
-    let mut members: Object = serde_json::from_str(&object.spec).map_err(|error| Problem::internal(error.to_string()))?;
+    let mut members: Object =
+        serde_json::from_str(&object.spec).map_err(|error| Problem::internal(error.to_string()))?;
     if let Some(member) = sort.named_by {
         members.insert(member.to_owned(), json::member(&object.name));
     }

@@ -141,7 +141,9 @@ pub(super) fn read(app: &App, text: &str) -> Result<(Option<SubscriptionId>, Sub
         object.remove(*added);
     }
     let id = json::name(&mut object, "id")?;
-    let id = id.map(|id| SubscriptionId::parse(&id).map_err(|error| Problem::invalid_field("id", error))).transpose()?;
+    let id = id
+        .map(|id| SubscriptionId::parse(&id).map_err(|error| Problem::invalid_field("id", error)))
+        .transpose()?;
     let kind_of = |channel: &ChannelName| app.channels.get(channel).map(|facts| facts.kind);
     let subscription = Subscription::parse(&json::text(&object), &kind_of).map_err(invalid)?;
     Ok((id, subscription))
@@ -152,7 +154,8 @@ pub(super) fn new_id(app: &App) -> SubscriptionId {
     let mut random = [0; 9];
     app.chance.fill(&mut random);
     let id = format!("ns_{}", URL_SAFE_NO_PAD.encode(random));
-    SubscriptionId::parse(&id).unwrap_or_else(|_| unreachable!("base64 for URLs is made of letters, digits, - and _"))
+    SubscriptionId::parse(&id)
+        .unwrap_or_else(|_| unreachable!("base64 for URLs is made of letters, digits, - and _"))
 }
 
 fn id(path: &str) -> Result<SubscriptionId, Problem> {
@@ -185,7 +188,8 @@ async fn keep(
 /// A subscription as it is shown: what it says, and what is known of it.
 fn view(stored: &StoredSubscription, warnings: &[&str]) -> Result<Box<RawValue>, Problem> {
     let json = stored.subscription.to_json();
-    let mut members: Object = serde_json::from_str(&json).map_err(|error| Problem::internal(error.to_string()))?;
+    let mut members: Object =
+        serde_json::from_str(&json).map_err(|error| Problem::internal(error.to_string()))?;
     members.insert("id".to_owned(), json::member(stored.id.as_str()));
     members.insert("active".to_owned(), json::member(stored.subscription.active));
     members.insert("managed_by".to_owned(), json::member(stored.managed_by.as_str()));

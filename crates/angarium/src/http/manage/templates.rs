@@ -1,6 +1,5 @@
 //! Templates: tried out when they are stored, and whenever somebody wants to see what would be read.
 
-
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::feed::Feed;
 use angarium_domain::template::Template;
@@ -55,7 +54,8 @@ async fn feeds_with(app: &App, template: &Template) -> Result<Vec<Feed>, Problem
         after = page.last().map(|object| object.name.clone());
         let full = page.len() == 500;
         let parsed = page.into_iter().filter(|object| object.active);
-        let parsed = parsed.filter_map(|object| Feed::parse(FeedId::parse(&object.name).ok()?, &object.spec).ok());
+        let parsed =
+            parsed.filter_map(|object| Feed::parse(FeedId::parse(&object.name).ok()?, &object.spec).ok());
         feeds.extend(parsed.filter(|feed| feed.has_type(&template.event_type)));
         if !full {
             break;
@@ -116,7 +116,8 @@ pub(in crate::http) async fn preview(
             cut: rendered.cut,
         })),
         Err(complaints) => {
-            let told = complaints.into_iter().map(|one| FieldError { field: one.field, message: one.message });
+            let told =
+                complaints.into_iter().map(|one| FieldError { field: one.field, message: one.message });
             Err(Problem::template_invalid(told.collect()))
         }
     }
@@ -144,4 +145,3 @@ fn read(text: &str) -> Result<(Which, Option<String>), Problem> {
     };
     Ok((Which::Given(Template::parse(raw).map_err(within)?), event))
 }
-

@@ -17,10 +17,13 @@ const fn header(name: &'static str, about: &'static str) -> Param {
     Param { name, about, header: true, required: false }
 }
 
-const IF_MATCH: Param =
-    header("If-Match", "The entity tag of what is meant to be changed: somebody else's change is not overwritten.");
+const IF_MATCH: Param = header(
+    "If-Match",
+    "The entity tag of what is meant to be changed: somebody else's change is not overwritten.",
+);
 const IF_ABSENT: Param = header("If-None-Match", "`*`: only if there is none yet.");
-const IF_NEWER: Param = header("If-None-Match", "Entity tags that are known: 304 if one of them still stands.");
+const IF_NEWER: Param =
+    header("If-None-Match", "Entity tags that are known: 304 if one of them still stands.");
 
 const SUBSCRIPTION_PARAMS: &[Param] = &[
     query_param("feed", "Only of this feed."),
@@ -97,17 +100,29 @@ macro_rules! routes_of {
     ($name:literal, $one:literal, $many:literal, $shape:literal, $not_found:ident, $own:expr, $params:expr,
      [$list:path, $make:path, $show:path, $replace:path, $change:path, $remove:path]) => {
         vec![
-            Route::new(Verb::Get, concat!("/v1/", $name), Access::Key(Read), concat!("List ", $many), || get($list))
-                .with($params)
-                .answers(Answer::Page($shape))
-                .refuses(&[Code::CursorInvalid]),
-            Route::new(Verb::Post, concat!("/v1/", $name), Access::Key(Admin), concat!("Make ", $one), || post($make))
-                .takes($shape, true)
-                .answers(Answer::One(201, $shape))
-                .refuses($own),
-            Route::new(Verb::Get, concat!("/v1/", $name, "/{id}"), Access::Key(Read), concat!("Show ", $one), || {
-                get($show)
+            Route::new(Verb::Get, concat!("/v1/", $name), Access::Key(Read), concat!("List ", $many), || {
+                get($list)
             })
+            .with($params)
+            .answers(Answer::Page($shape))
+            .refuses(&[Code::CursorInvalid]),
+            Route::new(
+                Verb::Post,
+                concat!("/v1/", $name),
+                Access::Key(Admin),
+                concat!("Make ", $one),
+                || post($make),
+            )
+            .takes($shape, true)
+            .answers(Answer::One(201, $shape))
+            .refuses($own),
+            Route::new(
+                Verb::Get,
+                concat!("/v1/", $name, "/{id}"),
+                Access::Key(Read),
+                concat!("Show ", $one),
+                || get($show),
+            )
             .with(&[IF_NEWER])
             .answers(Answer::One(200, $shape))
             .refuses(&[Code::$not_found]),
@@ -184,35 +199,65 @@ pub(super) fn routes() -> Vec<Route> {
 
 fn subscriptions() -> Vec<Route> {
     routes_of!(
-        "subscriptions", "a subscription", "subscriptions, in the order in which they were made", "Subscription",
-        SubscriptionNotFound, refused!(SubscriptionNotFound), SUBSCRIPTION_PARAMS,
+        "subscriptions",
+        "a subscription",
+        "subscriptions, in the order in which they were made",
+        "Subscription",
+        SubscriptionNotFound,
+        refused!(SubscriptionNotFound),
+        SUBSCRIPTION_PARAMS,
         [
-            manage::list_subscriptions, manage::make_subscription, manage::show_subscription,
-            manage::put_subscription, manage::patch_subscription, manage::delete_subscription
+            manage::list_subscriptions,
+            manage::make_subscription,
+            manage::show_subscription,
+            manage::put_subscription,
+            manage::patch_subscription,
+            manage::delete_subscription
         ]
     )
 }
 
 fn feeds_routes() -> Vec<Route> {
     routes_of!(
-        "feeds", "a feed", "the feed catalogue, by id", "Feed", FeedNotFound, refused!(FeedNotFound), PAGE_PARAMS,
+        "feeds",
+        "a feed",
+        "the feed catalogue, by id",
+        "Feed",
+        FeedNotFound,
+        refused!(FeedNotFound),
+        PAGE_PARAMS,
         [feeds::list, feeds::make, feeds::show, feeds::replace, feeds::change, feeds::remove]
     )
 }
 
 fn lists_routes() -> Vec<Route> {
     routes_of!(
-        "lists", "a list", "lists, by name", "List", ListNotFound, refused!(ListNotFound), PAGE_PARAMS,
+        "lists",
+        "a list",
+        "lists, by name",
+        "List",
+        ListNotFound,
+        refused!(ListNotFound),
+        PAGE_PARAMS,
         [lists::list, lists::make, lists::show, lists::replace, lists::change, lists::remove]
     )
 }
 
 fn templates_routes() -> Vec<Route> {
     routes_of!(
-        "templates", "a template", "templates, by event type, channel and locale", "Template", TemplateNotFound,
-        refused!(TemplateNotFound, TemplateInvalid), PAGE_PARAMS,
+        "templates",
+        "a template",
+        "templates, by event type, channel and locale",
+        "Template",
+        TemplateNotFound,
+        refused!(TemplateNotFound, TemplateInvalid),
+        PAGE_PARAMS,
         [
-            templates::list, templates::make, templates::show, templates::replace, templates::change,
+            templates::list,
+            templates::make,
+            templates::show,
+            templates::replace,
+            templates::change,
             templates::remove
         ]
     )

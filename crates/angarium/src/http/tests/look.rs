@@ -84,7 +84,7 @@ async fn the_life_of_a_notification() {
     let first = json!({
         "number": 1, "started_at": NOW, "duration_ms": 12, "node": "test-node", "result": "failed",
         "class": "transient", "detail": "550 no such user", "status_code": 550, "duplicate_risk": false,
-        "retry_after_s": null, "response_excerpt": "a reply", "targets": [], "led_to": "retrying", "late": false,
+        "retry_after_s": null, "response_excerpt": "a reply", "targets": [], "led_to": "retrying", "late": false, "template": null,
     });
     assert_eq!((&attempts["items"][0], &attempts["items"][1]["result"]), (&first, &json!("delivered")));
     assert_eq!(attempts["items"].as_array().unwrap().len(), 2);
