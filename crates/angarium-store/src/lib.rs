@@ -64,7 +64,8 @@ const ROWS_LET_GO: usize = 5_000;
 
 statements! {
     NEWEST_KEY = "SELECT max(newest.key) FROM
-        (SELECT max(key) AS key FROM notifications UNION ALL SELECT max(key) FROM events) newest";
+        (SELECT max(key) AS key FROM notifications UNION ALL SELECT max(key) FROM events
+            UNION ALL SELECT max(key) FROM contents) newest";
 
     TOUCH = "INSERT INTO meta (name, value) VALUES ($2, $1) ON CONFLICT (name) DO UPDATE SET value = $1";
 }

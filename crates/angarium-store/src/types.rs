@@ -4,7 +4,7 @@ use angarium_domain::address::Address;
 use angarium_domain::channel::ChannelKind;
 use angarium_domain::content::ContentHash;
 use angarium_domain::disposition::{Progress, Scope};
-use angarium_domain::id::{EventId, NotificationId};
+use angarium_domain::id::NotificationId;
 use angarium_domain::outcome::{FailureClass, LastError};
 use angarium_domain::state::{State, Status};
 use angarium_domain::targets::TargetState;
@@ -450,22 +450,9 @@ pub struct View {
     /// A process holds it right now.
     pub in_flight: bool,
     /// The event that it tells of.
-    pub event: Option<EventOf>,
+    pub event: Option<crate::events::types::EventOf>,
     /// How a provider shows it, as JSON.
     pub presentation: Option<String>,
-}
-
-/// The event that a notification tells of, and for whom.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventOf {
-    /// Our id of the event.
-    pub id: EventId,
-    /// Its type.
-    pub kind: String,
-    /// What it happened to: type and id.
-    pub entity: Option<(String, String)>,
-    /// The public id of the subscription.
-    pub subscription: Option<String>,
 }
 
 /// Which notifications to list. Empty matches all.

@@ -13,7 +13,8 @@ use crate::bounces;
 use crate::claim::{error_at, targets_of};
 use crate::db::{Op, Row, Statement, Tx, Value, params, statements};
 use crate::error::Result;
-use crate::types::{AttemptRecord, AttemptView, EventOf, Filter, Key, Listing, Target, View};
+use crate::events::types::EventOf;
+use crate::types::{AttemptRecord, AttemptView, Filter, Key, Listing, Target, View};
 
 macro_rules! view_of {
     ($key:literal) => {

@@ -490,7 +490,7 @@ impl World {
     pub(crate) async fn looks_again(&self) {
         let mut readings = self.readings.subscribe();
         let before = *readings.borrow();
-        within(readings.wait_for(|now| *now >= before + 5)).await.unwrap();
+        within(readings.wait_for(|now| *now >= before + 12)).await.unwrap();
     }
 
     /// Returns once the dispatcher has looked at everything that is due now: a marker handed in last has been

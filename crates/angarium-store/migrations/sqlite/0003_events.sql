@@ -157,6 +157,7 @@ ALTER TABLE notifications ADD COLUMN subscription BIGINT;
 ALTER TABLE notifications ADD COLUMN at_most_once BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE notifications ADD COLUMN content BIGINT;   -- where the text stands that was rendered; its own key otherwise
 CREATE INDEX notifications_event ON notifications (event, key) WHERE event IS NOT NULL;
+CREATE INDEX notifications_told ON notifications (event, address) WHERE event IS NOT NULL;
 
 -- Texts that were rendered are shared by all that say the same.
 ALTER TABLE contents ADD COLUMN hash BLOB;

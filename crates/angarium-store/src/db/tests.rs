@@ -22,6 +22,7 @@ fn all() -> Vec<(&'static str, &'static Statement)> {
         events::accept::STATEMENTS,
         events::ledger::STATEMENTS,
         events::plan::STATEMENTS,
+        events::plan::questions::STATEMENTS,
         events::signal::STATEMENTS,
         events::steps::STATEMENTS,
         events::views::STATEMENTS,
@@ -139,5 +140,110 @@ async fn c059_nor_on_postgres() {
         let wide = plan.iter().find(|step| step.contains("Seq Scan on notifications"));
         assert!(wide.is_none(), "{name}: {plan:#?}");
         assert!(plan.iter().any(|step| NARROW.iter().any(|index| step.contains(index))), "{name}: {plan:#?}");
+    }
+}
+
+/// Statements, and a sign for each of their parameters: a number, a text, bytes, or nothing.
+type Asked = [(&'static str, &'static str)];
+
+/// FP-05, FP-20: what is asked for each event, step and attempt, and with what.
+fn asked_of_events() -> Vec<(&'static str, &'static Statement, Vec<Value<'static>>)> {
+    let steps: &Asked = &[("UNPLANNED", "1"), ("RELEASE", "11"), ("WAITING", "11"), ("CHANGED_SINCE", "f1")];
+    let ledger: &Asked = &[
+        ("RELEASE", "1"),
+        ("TOLD_SINCE", "11"),
+        ("RECIPIENTS_SINCE", "11"),
+        ("HOLDER", "1fff"),
+        ("CONFIRM", "--"),
+        ("KEEP", "11"),
+        ("STOOD_FOR", "1"),
+    ];
+    let signal: &Asked = &[
+        ("SUPERSEDED_BY_TYPE", "fff110"),
+        ("SUPERSEDED_BY_KEY", "ff110"),
+        ("SIGNAL", "11"),
+        ("SOURCE_ROW", "ff"),
+        ("SHARED_TEXT", "b"),
+        ("WANTED", "1"),
+    ];
+    let plan: &Asked = &[("CANDIDATE", "1f")];
+    let questions: &Asked = &[("SAME_ADDRESS", "1ff0"), ("SAME_LIST", "1f0")];
+    let all = [
+        (events::steps::STATEMENTS, steps),
+        (events::ledger::STATEMENTS, ledger),
+        (events::signal::STATEMENTS, signal),
+        (events::plan::STATEMENTS, plan),
+        (events::plan::questions::STATEMENTS, questions),
+    ];
+    let given = |sign: char| match sign {
+        'f' => Value::Text("f"),
+        'b' => Value::Bytes(&[0; 4]),
+        '-' => Value::Null,
+        number => Value::Int(i64::from(number == '1')),
+    };
+    let found = all.iter().flat_map(|(statements, asked)| {
+        asked.iter().map(|(name, signs)| {
+            let (_, statement) = statements.iter().find(|(one, _)| one == name).unwrap();
+            (*name, *statement, signs.chars().map(given).collect())
+        })
+    });
+    found.collect()
+}
+
+#[tokio::test]
+async fn what_is_asked_of_events_goes_through_indexes() {
+    let (sqlite, _folder) = sqlite().await;
+    // What is being planned has an index of its own.
+    let in_order = [("UNPLANNED", "SCAN n USING INDEX events_planning")];
+    let no_table = ["SCAN r", "SCAN CONSTANT ROW"];
+    for (name, statement, given) in asked_of_events() {
+        let text = format!("EXPLAIN QUERY PLAN {}", statement.said_by(Dialect::Sqlite));
+        let plan = sqlite.read(Ask(Statement::composed(text), given)).await.unwrap();
+        let wide = plan.iter().find(|step| {
+            let of_all = step.starts_with("SCAN ") && !no_table.contains(&step.as_str());
+            (of_all || step.contains("TEMP B-TREE")) && !in_order.contains(&(name, step))
+        });
+        assert!(wide.is_none(), "{name}: {plan:#?}");
+    }
+}
+
+#[tokio::test]
+async fn nor_does_anything_on_postgres_go_through_all_of_them() {
+    let (server, fresh) = server().await;
+    fresh.sql(
+        "SET search_path = angarium;
+         INSERT INTO events (key, id, source, external_id, hash, feed, type, subject, at, fields, supersede_key, test,
+             accepted_by, created_at, plan_version, planned_to, matched)
+         SELECT n, gen_random_uuid(), 'erp', n, '', 'f', 'A', n, n, '{}', n, 0, 'key:erp', n, 0,
+             CASE WHEN n > 19990 THEN 1 END, 1 FROM generate_series(1, 20000) n;
+         INSERT INTO notifications (key, id, status, route, kind, lane, generation, attempts, budget_used,
+             retry_count, interruptions, resolved, facts, audited, accepted_by, created_at, event, subscription)
+         SELECT n, gen_random_uuid(), 'parked', 'subscription', 'webhook', 1, 0, 0, 0, 0, 0, 0, 1, 1, 'key:erp', n, n, n
+         FROM generate_series(1, 20000) n;
+         INSERT INTO ledger SELECT n / 10, 'f', n, 'A', n, gen_random_uuid(), 1, n, n FROM generate_series(1, 20000) n;
+         INSERT INTO suppressed SELECT n, n / 10, 'cooldown', n, gen_random_uuid(), n FROM generate_series(1, 20000) n;
+         INSERT INTO releases SELECT n, n, n FROM generate_series(1, 20000) n;
+         INSERT INTO subscriptions (id, name, feed, filter, channel, address, receiver, active, deleted, cooldown,
+             at_most_once, scope, test, managed_by, version, created_at, updated_at)
+         SELECT n, 'x', 'f' || n / 100, '{}', 'hooks', 'x', 'x', 1, 0, 0, 0, 'system', 0, 'api', n, 0, 0
+         FROM generate_series(1, 20000) n;
+         INSERT INTO sources SELECT 'f', n, n, n FROM generate_series(1, 20000) n;
+         INSERT INTO contents (key, subject, body, hash)
+         SELECT n, '', '', decode(lpad(to_hex(n), 8, '0'), 'hex') FROM generate_series(1, 20000) n;
+         ANALYZE",
+    );
+    for (name, statement, given) in asked_of_events() {
+        let text = format!("EXPLAIN {}", statement.said_by(Dialect::Postgres));
+        let plan = server.write(Ask(Statement::composed(text), given)).await.unwrap();
+        assert!(
+            !plan.iter().any(|step| step.contains("One-Time Filter")),
+            "it asks nothing: {name}: {plan:#?}"
+        );
+        // Tables that are empty here are read as they are.
+        let empty =
+            ["targets", "attempts", "subscription_deliveries"].map(|table| format!("Seq Scan on {table} "));
+        let full =
+            |step: &&String| step.contains("Seq Scan on ") && !empty.iter().any(|scan| step.contains(scan));
+        assert!(!plan.iter().any(|step| full(&step)), "{name}: {plan:#?}");
     }
 }

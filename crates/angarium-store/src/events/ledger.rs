@@ -97,7 +97,7 @@ pub(crate) async fn holders(
         .iter()
         .map(|key| row![*key, event.feed.as_str(), event.key.as_str(), event.kind.as_str()])
         .collect();
-    let found = tx.query_each(&HOLDER, &asked, |row| hold_at(row)).await?;
+    let found = tx.query_each(&HOLDER, &asked, hold_at).await?;
     Ok(subscriptions
         .iter()
         .copied()

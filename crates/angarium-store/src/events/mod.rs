@@ -9,5 +9,7 @@ mod rows;
 pub(crate) mod signal;
 pub(crate) mod steps;
 mod store;
+#[cfg(test)]
+mod tests;
 pub(crate) mod types;
 pub(crate) mod views;

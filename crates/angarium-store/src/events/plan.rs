@@ -3,6 +3,8 @@
 //! as often as it wants to be, is another told at the same address. What passes is reserved in the ledger and becomes a
 //! notification; what does not is written down with its reason.
 
+pub(crate) mod questions;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ use super::ledger::{self, Hold};
 use super::signal;
 use super::types::{Channels, PlannedNotification, SkippedMatch, SuppressReason};
 use crate::audit::{self, Fact};
-use crate::db::{Tx, params, row, statements};
+use crate::db::{Tx, row, statements};
 use crate::error::{Result, StoreError};
 use crate::key::Keys;
 use crate::lanes;
@@ -32,15 +34,6 @@ statements! {
     /// One that was deleted and made again may be of another feed by now.
     CANDIDATE = concat!("SELECT ", subscription_columns!(), " FROM subscriptions s
         WHERE s.key = $1 AND s.feed = $2 AND s.deleted = 0");
-
-    /// What is counted for a subscription is counted by one transaction at a time.
-    PACE = "SELECT n.key FROM subscriptions n WHERE n.key = $1 {lock found}";
-
-    /// Whoever settles it meanwhile is waited for, so that what is tied to it is not forgotten.
-    SAME_TARGET = "SELECT n.key, n.id, n.delivered_at FROM notifications n
-        WHERE n.event = $1 AND coalesce(n.channel, '') = $2 AND coalesce(n.address, '') = $3 AND coalesce(n.list, '') = $4
-          AND n.status IN ('pending', 'retrying', 'delivered')
-        ORDER BY n.key LIMIT 1 {lock found}";
 
     PLANNED_ID = "INSERT INTO ids (id, key, hash, created_at) {values: uuid, bigint, bytea, bigint}
         ON CONFLICT (id) DO NOTHING RETURNING key";
@@ -122,12 +115,12 @@ impl Planner {
             candidates.iter_mut().for_each(|candidate| candidate.suppress(reason, None));
         }
         if reserves(subject) {
-            pace(tx, &mut candidates, now).await?;
-            held(tx, subject, &mut candidates).await?;
-            cap(tx, &mut candidates, now).await?;
+            questions::pace(tx, &mut candidates, now).await?;
+            questions::held(tx, subject, &mut candidates).await?;
+            questions::cap(tx, &mut candidates, now).await?;
         }
         if !first {
-            told_before(tx, subject, &mut candidates, now).await?;
+            questions::told_before(tx, subject, &mut candidates, now).await?;
         }
         self.reserve(tx, subject, &mut candidates, now).await?;
         self.write(tx, subject, &candidates, now).await?;
@@ -207,17 +200,15 @@ impl Planner {
         // Whoever loses a race for its place in the ledger makes room for the next with the same target.
         while candidates.iter().any(Candidate::is_open) {
             let mut leaders: HashMap<Where, Hold> = candidates.iter().filter_map(Candidate::led).collect();
-            let mut wanted = Vec::new();
+            let (mut wanted, mut rows) = (Vec::new(), Vec::new());
             for candidate in candidates.iter_mut().filter(|candidate| candidate.is_open()) {
                 let place = candidate.place();
                 let leader = leaders.get(&place).copied();
                 let hold = leader.unwrap_or_else(|| self.hold(subject, candidate, now));
                 leaders.insert(place, hold);
                 wanted.push((candidate.key, hold, leader.is_some()));
+                rows.push((candidate.key, hold, candidate.recipients));
             }
-            let rows = candidates.iter().filter(|candidate| candidate.is_open()).zip(&wanted);
-            let rows: Vec<_> =
-                rows.map(|(candidate, (_, hold, _))| (candidate.key, *hold, candidate.recipients)).collect();
             let reserved = match reserves(subject) {
                 true => ledger::reserve(tx, subject.event, &rows, now).await?,
                 false => rows.iter().map(|(key, _, _)| *key).collect(),
@@ -309,8 +300,9 @@ impl Planner {
     }
 }
 
-/// Where a message goes: the channel, the address and the list.
-type Where = (String, String, String);
+/// Where a message goes, and how: the channel, the address, the list, and whether it is sent once at most, which is never
+/// tied to what may be sent again.
+type Where = (String, String, String, bool);
 
 impl Candidate {
     fn is_open(&self) -> bool {
@@ -344,84 +336,14 @@ impl Candidate {
     fn place(&self) -> Where {
         let (list, address) = self.list_and_address();
         let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
-        (owned(self.channel.as_ref().map(ChannelName::as_str)), owned(address), owned(list))
+        let channel = owned(self.channel.as_ref().map(ChannelName::as_str));
+        (channel, owned(address), owned(list), self.stored.subscription.at_most_once)
     }
 
     fn is_paced(&self) -> bool {
         let Subscription { cooldown, daily_cap, .. } = &self.stored.subscription;
         !cooldown.is_zero() || daily_cap.is_some()
     }
-}
-
-/// Cooldown: told of something else just now, or about to be.
-async fn pace(tx: &mut Tx<'_>, candidates: &mut [Candidate], now: Timestamp) -> Result<()> {
-    let paced: Vec<_> = candidates
-        .iter()
-        .filter(|candidate| candidate.is_open() && candidate.is_paced())
-        .map(|candidate| row![candidate.key])
-        .collect();
-    tx.query_each(&PACE, &paced, |_| Ok(())).await?;
-    for candidate in candidates.iter_mut().filter(|candidate| candidate.is_open()) {
-        let cooldown = candidate.stored.subscription.cooldown;
-        if !cooldown.is_zero()
-            && let Some(holder) = ledger::told_since(tx, candidate.key, now.minus(cooldown)).await?
-        {
-            candidate.suppress(SuppressReason::Cooldown, Some(holder));
-        }
-    }
-    Ok(())
-}
-
-/// Ledger: told of the same thing, or about to be.
-async fn held(tx: &mut Tx<'_>, subject: &Subject<'_>, candidates: &mut [Candidate]) -> Result<()> {
-    let keys: Vec<i64> =
-        candidates.iter().filter(|candidate| candidate.is_open()).map(|open| open.key).collect();
-    let holders = ledger::holders(tx, &keys, subject.event).await?;
-    for candidate in candidates.iter_mut() {
-        if let Some(holder) = holders.get(&candidate.key) {
-            candidate.suppress(SuppressReason::AlreadyTold, Some(*holder));
-        }
-    }
-    Ok(())
-}
-
-/// Daily cap: as many were told in the last 24 hours as may be, or are about to be.
-async fn cap(tx: &mut Tx<'_>, candidates: &mut [Candidate], now: Timestamp) -> Result<()> {
-    for candidate in candidates.iter_mut().filter(|candidate| candidate.is_open()) {
-        let Some(cap) = candidate.stored.subscription.daily_cap else { continue };
-        let told = ledger::recipients_since(tx, candidate.key, now.minus(ledger::DAY)).await?;
-        if told.saturating_add(candidate.recipients) > i64::from(cap) {
-            candidate.suppress(SuppressReason::DailyCap, None);
-        }
-    }
-    Ok(())
-}
-
-/// Targets that the event's earlier notifications tell already.
-async fn told_before(
-    tx: &mut Tx<'_>,
-    subject: &Subject<'_>,
-    candidates: &mut [Candidate],
-    now: Timestamp,
-) -> Result<()> {
-    for candidate in candidates.iter_mut().filter(|candidate| candidate.is_open()) {
-        let (channel, address, list) = candidate.place();
-        let asked = params![subject.key.0, &channel, &address, &list];
-        let found = tx.query_opt(&SAME_TARGET, asked, |row| {
-            Ok((Hold { key: Key(row.int(0)?), id: row.uuid(1)?.into() }, row.opt_time(2)?))
-        });
-        if let Some((holder, delivered_at)) = found.await? {
-            if reserves(subject) {
-                let tied = [(candidate.key, holder, candidate.recipients)];
-                ledger::reserve(tx, subject.event, &tied, now).await?;
-                // What is delivered already is not confirmed again.
-                let told: Vec<_> = delivered_at.map(|at| (holder.key, at)).into_iter().collect();
-                ledger::confirm(tx, &told).await?;
-            }
-            candidate.suppress(SuppressReason::SameTarget, Some(holder));
-        }
-    }
-    Ok(())
 }
 
 async fn suppress(

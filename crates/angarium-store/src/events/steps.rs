@@ -3,7 +3,7 @@
 //! number of nodes may take steps, and a crash between two repeats none.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use angarium_domain::feed::Feed;
 use angarium_domain::matching::Matcher;
@@ -22,7 +22,8 @@ use crate::types::Key;
 
 statements! {
     /// Somebody else who plans it already is passed over.
-    UNPLANNED = "SELECT n.key, n.planned_to FROM events n WHERE n.planned_to IS NOT NULL ORDER BY n.key LIMIT 1 {lock chosen}";
+    UNPLANNED = "SELECT n.key, n.planned_to FROM events n WHERE n.planned_to IS NOT NULL AND n.key > $1
+        ORDER BY n.key LIMIT 1 {lock chosen}";
 
     EVENT = concat!("SELECT ", event_columns!(), " FROM events e WHERE e.key = $1");
 
@@ -30,7 +31,9 @@ statements! {
 
     CHANGED_SINCE = "SELECT key, id FROM subscriptions WHERE feed = $1 AND version > $2";
 
-    RELEASE = "SELECT n.subscription, n.notification FROM releases n ORDER BY n.subscription, n.notification LIMIT 1 {lock chosen}";
+    RELEASE = "SELECT n.subscription, n.notification FROM releases n
+        WHERE (n.subscription, n.notification) > ($1, $2)
+        ORDER BY n.subscription, n.notification LIMIT 1 {lock chosen}";
 
     RELEASE_DONE = "DELETE FROM releases WHERE subscription = $1 AND notification = $2";
 
@@ -44,9 +47,30 @@ statements! {
     TOLD_AFTER_ALL = "UPDATE suppressed SET told_by = $3 WHERE event = $1 AND subscription = $2";
 }
 
-/// What events that are being planned match, so that it is found out once, and not for each chunk.
+/// What is known from one step to the next.
 #[derive(Default)]
-pub(crate) struct Plans(Mutex<HashMap<Key, Arc<Concerned>>>);
+pub(crate) struct Plans {
+    /// Whom events that are being planned concern, so that it is found out once, and not for each chunk.
+    concerned: Mutex<HashMap<Key, Arc<Concerned>>>,
+    /// What the last step was about, done or not: steps go round, so that what cannot be planned holds up nothing else.
+    last: Mutex<Last>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Last {
+    event: i64,
+    release: (i64, i64),
+}
+
+impl Plans {
+    fn concerned(&self) -> MutexGuard<'_, HashMap<Key, Arc<Concerned>>> {
+        self.concerned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Whom an event concerns, as of the change that it was accepted with.
 struct Concerned {
@@ -74,18 +98,44 @@ impl Op for PlanStep {
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Step> {
-        let released = tx.query_opt(&RELEASE, &[], |row| Ok((row.int(0)?, Key(row.int(1)?)))).await?;
-        if let Some((subscription, notification)) = released {
-            return self.replan(tx, subscription, notification).await;
+        if let Some((subscription, notification)) = self.released(tx).await? {
+            return self.replan(tx, subscription, Key(notification)).await;
         }
-        match tx.query_opt(&UNPLANNED, &[], |row| Ok((Key(row.int(0)?), row.int(1)?))).await? {
-            Some((event, planned_to)) => self.chunk(tx, event, planned_to).await,
+        match self.unplanned(tx).await? {
+            Some((event, planned_to)) => self.chunk(tx, Key(event), planned_to).await,
             None => Ok(Step::Idle),
         }
     }
 }
 
 impl PlanStep {
+    /// The next reservation that was given back: subscription and notification.
+    async fn released(&self, tx: &mut Tx<'_>) -> Result<Option<(i64, i64)>> {
+        let last = self.plans.last().release;
+        for (subscription, notification) in [last, (0, 0)] {
+            let after = params![subscription, notification];
+            let found = tx.query_opt(&RELEASE, after, |row| Ok((row.int(0)?, row.int(1)?))).await?;
+            if let Some(found) = found {
+                self.plans.last().release = found;
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next event of which not all was planned, and how far it is.
+    async fn unplanned(&self, tx: &mut Tx<'_>) -> Result<Option<(i64, i64)>> {
+        let last = self.plans.last().event;
+        for after in [last, 0] {
+            let found = tx.query_opt(&UNPLANNED, params![after], |row| Ok((row.int(0)?, row.int(1)?))).await?;
+            if let Some((event, planned_to)) = found {
+                self.plans.last().event = event;
+                return Ok(Some((event, planned_to)));
+            }
+        }
+        Ok(None)
+    }
+
     async fn event(&self, tx: &mut Tx<'_>, key: Key) -> Result<Option<StoredEvent>> {
         tx.query_opt(&EVENT, params![key.0], event_row).await
     }
@@ -106,15 +156,14 @@ impl PlanStep {
         }
         tx.execute(&PLANNED_TO, params![event.0, last]).await?;
         if last.is_none() {
-            self.plans.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&event);
+            self.plans.concerned().remove(&event);
         }
         Ok(Step::Planned { notifications })
     }
 
     /// Whom the event concerned as of the change that it was accepted with.
     async fn concerned(&self, tx: &mut Tx<'_>, stored: &StoredEvent) -> Result<Arc<Concerned>> {
-        let remembered =
-            self.plans.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stored.key).cloned();
+        let remembered = self.plans.concerned().get(&stored.key).cloned();
         if let Some(concerned) = remembered {
             return Ok(concerned);
         }
@@ -124,7 +173,7 @@ impl PlanStep {
             _ => Vec::new(),
         };
         let concerned = Arc::new(Concerned { feed, keys });
-        let mut plans = self.plans.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = self.plans.concerned();
         if plans.len() >= REMEMBERED {
             plans.clear();
         }

@@ -325,3 +325,16 @@ pub struct RenderedText {
     /// How a provider shows it, as JSON.
     pub presentation: String,
 }
+
+/// The event that a notification tells of, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventOf {
+    /// Our id of the event.
+    pub id: EventId,
+    /// Its type.
+    pub kind: String,
+    /// What it happened to: type and id.
+    pub entity: Option<(String, String)>,
+    /// The public id of the subscription.
+    pub subscription: Option<String>,
+}

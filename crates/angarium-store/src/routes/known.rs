@@ -53,9 +53,12 @@ struct Routes {
     position: Option<Position>,
     feeds: HashMap<String, FeedRoutes>,
     /// By event type and channel, then by locale, each with its version.
-    templates: HashMap<(String, String), BTreeMap<Locale, (Arc<Template>, i64)>>,
+    templates: HashMap<(String, String), BTreeMap<Locale, Versioned>>,
     lists: HashMap<String, Arc<List>>,
 }
+
+/// A template, and the change that made it what it is.
+type Versioned = (Arc<Template>, i64);
 
 /// A change, and the timeline of the database that it is counted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +118,7 @@ impl Known {
         self.routes().lists.get(name.as_str()).cloned()
     }
 
-    pub(crate) fn templates(&self, kind: &EventType, channel: &str) -> Vec<(Locale, (Arc<Template>, i64))> {
+    pub(crate) fn templates(&self, kind: &EventType, channel: &str) -> Vec<(Locale, Versioned)> {
         let routes = self.routes();
         let found = routes.templates.get(&(kind.as_str().to_owned(), channel.to_owned()));
         found.into_iter().flatten().map(|(locale, template)| (locale.clone(), template.clone())).collect()

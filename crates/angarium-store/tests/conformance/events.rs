@@ -95,6 +95,17 @@ pub(crate) async fn ready(db: &Database) {
     put(db, ObjectKind::Feed, "outages", OUTAGES, 1).await;
 }
 
+/// Another node on the same database, where there can be one; each has a seat of its own.
+pub(crate) async fn another(db: &Database) -> Option<Store> {
+    let other = db.beside().await?;
+    for (store, name) in [(&db.store, "one"), (&other, "other")] {
+        let node = NewNode { name: name.into(), version: "1.0".into(), address: "127.0.0.1:7180".into() };
+        store.sign_in(node, at(0)).await.unwrap();
+    }
+    other.configure(channels());
+    Some(other)
+}
+
 /// The subscription of this name, which leads to an address of its own.
 pub(crate) fn own(name: &str) -> Sub {
     sub(name).to(format!(r#"{{"channel":"hooks","address":"https://{name}.example/"}}"#))
@@ -264,14 +275,22 @@ pub(crate) async fn one_bad_event_harms_no_neighbour(db: Database) {
 pub(crate) async fn c022_two_at_once_with_one_id_make_one_event(db: Database) {
     ready(&db).await;
     own("a").put(&db).await;
-    let beside = db.beside().await;
+    let beside = another(&db).await;
     let beside = beside.as_ref().unwrap_or(&db.store);
-    beside.configure(channels());
     for round in 0..10 {
         let one = outage(&format!("e{round}")).key(&format!("{round}"));
-        let (ours, theirs) = tokio::join!(happens_at(&db.store, &one), happens_at(beside, &one));
+        let same = NewEvent { id: uuid_from(["again", &*one.name]).into(), ..one.build() };
+        let (ours, theirs) =
+            tokio::join!(hand_in(&db.store, &one), beside.accept_events(vec![same], channels(), at(11)));
+        let theirs = theirs.unwrap().pop().unwrap();
+        let (EventAcceptance::Accepted(ours), EventAcceptance::Accepted(theirs)) = (&ours, &theirs) else {
+            panic!("{ours:?}, {theirs:?}")
+        };
         assert!(ours.duplicate != theirs.duplicate, "{ours:?}, {theirs:?}");
-        assert_eq!((&ours.notifications, told(&ours)), (&theirs.notifications, "a".into()));
+        assert_eq!(
+            (ours.id, &ours.notifications, told(ours)),
+            (theirs.id, &theirs.notifications, "a".into())
+        );
     }
     assert_eq!(db.ask("SELECT CAST(count(*) AS TEXT) FROM events"), ["10"]);
     assert_eq!(db.ask("SELECT CAST(count(*) AS TEXT) FROM notifications"), ["10"]);

@@ -8,8 +8,8 @@ use angarium_domain::time::Timestamp;
 use angarium_store::*;
 
 use crate::events::{
-    Happening, channels, claim, deliver, hand_in, happens, happens_at, held, led_to, only, outage, own, park,
-    ready, skip, steps, told,
+    Happening, OUTAGES, another, channels, claim, deliver, hand_in, happens, happens_at, held, led_to, only,
+    outage, own, park, ready, skip, steps, told,
 };
 use crate::objects::put;
 use crate::subscriptions::{Sub, to_list};
@@ -131,7 +131,7 @@ pub(crate) async fn c021_a_daily_cap_counts_recipients(db: Database) {
     deliver_to_list(&db, first, at(100)).await;
     let day = 86_400;
     assert_eq!(
-        refused(&db, &outage("4").key("4").when(100 + day)).await.0,
+        refused(&db, &outage("4").key("4").when(99 + day)).await.0,
         SuppressReason::DailyCap,
         "one is reserved"
     );
@@ -315,9 +315,8 @@ pub(crate) async fn a_test_tells_tests_and_takes_no_place(db: Database) {
 /// FP-06: of two at once, on two nodes, one is told; the other says by what it is held back.
 pub(crate) async fn of_two_at_once_a_cooldown_lets_one_through(db: Database) {
     ready(&db).await;
-    let beside = db.beside().await;
+    let beside = another(&db).await;
     let beside = beside.as_ref().unwrap_or(&db.store);
-    beside.configure(channels());
     for (round, pace) in [r#""cooldown":"1h""#, r#""daily_cap":1"#].iter().cycle().take(8).enumerate() {
         let one = own(&format!("s{round}")).with(pace);
         one.put(&db).await;
@@ -341,9 +340,8 @@ pub(crate) async fn of_two_at_once_about_the_same_one_is_told(db: Database) {
     ready(&db).await;
     own("a").put(&db).await;
     beside_a("b").put(&db).await;
-    let beside = db.beside().await;
+    let beside = another(&db).await;
     let beside = beside.as_ref().unwrap_or(&db.store);
-    beside.configure(channels());
     for round in 0..8 {
         let event = |name: &str| outage(&format!("{name}{round}")).key(&round.to_string());
         let (ours, theirs) = (event("ours"), event("theirs"));
@@ -376,4 +374,17 @@ pub(crate) async fn c028_without_its_ledger_nothing_is_accepted(db: Database) {
         panic!()
     };
     assert_eq!((planned.duplicate, &*told(&planned)), (false, "a"));
+}
+
+/// FP-21: while a feed is off, nobody is told of what had to wait either.
+pub(crate) async fn what_waited_is_not_told_while_its_feed_is_off(db: Database) {
+    ready(&db).await;
+    own("a").put(&db).await;
+    let first = only(&happens(&db, &outage("1")).await);
+    refused(&db, &outage("2")).await;
+    put(&db, ObjectKind::Feed, "outages", &OUTAGES.replacen('{', r#"{"enabled":false,"#, 1), 2).await;
+    park(&db, first, at(20)).await;
+    assert_eq!(steps(&db.store, at(21)).await, 0);
+    let waited = waiting(&db, &outage("2")).await;
+    assert_eq!((waited.reason, waited.told_by), (SuppressReason::FeedDisabled, None));
 }

@@ -199,4 +199,7 @@ conformance! {
     signal::a_text_is_kept_before_it_is_sent,
     signal::two_nodes_share_a_text,
     signal::only_a_delivery_counts_as_told,
+    signal::a_late_delivery_counts_as_told,
+    ledger::what_waited_is_not_told_while_its_feed_is_off,
+    planning::a_later_step_ties_to_what_an_earlier_one_planned,
 }

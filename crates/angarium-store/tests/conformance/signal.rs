@@ -3,7 +3,7 @@
 use angarium_domain::text::{FeedId, SourceKey};
 use angarium_store::*;
 
-use crate::events::{Happening, claim, happens, happens_at, only, outage, own, park, ready, skip};
+use crate::events::{Happening, another, claim, happens, happens_at, only, outage, own, park, ready, skip};
 use crate::subscriptions::Sub;
 use crate::support::{Database, at, delivered, note, retried};
 
@@ -184,7 +184,7 @@ pub(crate) async fn two_nodes_share_a_text(db: Database) {
     ready(&db).await;
     own("a").put(&db).await;
     own("b").put(&db).await;
-    let beside = db.beside().await;
+    let beside = another(&db).await;
     let beside = beside.as_ref().unwrap_or(&db.store);
     for round in 0..8u8 {
         happens_at(&db.store, &outage(&format!("e{round}")).key(&round.to_string())).await;
@@ -223,4 +223,15 @@ pub(crate) async fn only_a_delivery_counts_as_told(db: Database) {
     let sooner = claimed(&db, &outage("4").key("4").when(33)).await;
     assert_eq!(db.settle(delivered(&sooner, at(31))).await, Settled::Applied);
     assert_eq!(last_sent().await, Some(at(32)), "it never goes back");
+}
+
+/// A success that comes in after its claim had ended counts for the ledger, too.
+pub(crate) async fn a_late_delivery_counts_as_told(db: Database) {
+    ready(&db).await;
+    own("a").put(&db).await;
+    let claim = claimed(&db, &outage("1")).await;
+    db.store.release(&claim, at(100)).await.unwrap();
+    assert_eq!(db.settle(delivered(&claim, at(20))).await, Settled::LateDelivered);
+    assert_eq!(own("a").stored(&db).await.unwrap().last_sent_at, Some(at(20)));
+    assert_eq!(db.ask("SELECT CAST(told_at AS TEXT) FROM ledger"), [at(20).micros().to_string()]);
 }
