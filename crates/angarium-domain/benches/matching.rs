@@ -101,7 +101,8 @@ fn by_a_loop(rules: &[Rule], event: &Event) -> Vec<i64> {
     let holds = |rule: &Rule| match rule {
         Rule::Broad(word) => holds_word(&area, word),
         Rule::Own { feeder: own, street } => {
-            let anywhere = || feeder == *street || holds_word(&area, street) || cause.contains(street.as_str());
+            let anywhere =
+                || feeder == *street || holds_word(&area, street) || cause.contains(street.as_str());
             is_outage && (feeder == *own || anywhere())
         }
     };
@@ -119,7 +120,10 @@ fn event(feeder: &str, area: &str) -> Event {
         key: SourceKey::parse("42").unwrap(),
         at: Timestamp::EPOCH,
         locale: None,
-        fields: fields.into_iter().map(|(name, text)| (FieldName::parse(name).unwrap(), text.to_owned())).collect(),
+        fields: fields
+            .into_iter()
+            .map(|(name, text)| (FieldName::parse(name).unwrap(), text.to_owned()))
+            .collect(),
         data: None,
         entity: None,
         recipients: Vec::new(),

@@ -7,6 +7,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
@@ -94,9 +95,18 @@ impl Filter {
 pub fn plain_value(value: &RawValue) -> Option<String> {
     let text = value.get();
     match text.as_bytes().first()? {
-        b'"' => serde_json::from_str(text).ok(),
+        b'"' => plain_text(value).map(Cow::into_owned),
         b't' | b'f' => Some(text.to_owned()),
         b'-' | b'0'..=b'9' => Some(number::normal(text)),
         _ => None,
+    }
+}
+
+/// A JSON string as the text that it stands for. None for anything else.
+fn plain_text(value: &RawValue) -> Option<Cow<'_, str>> {
+    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
+    match inner.contains('\\') {
+        false => Some(inner.into()),
+        true => serde_json::from_str(value.get()).ok().map(Cow::Owned),
     }
 }

@@ -25,6 +25,11 @@ pub fn fold(text: &str) -> String {
     single_spaced(&letters)
 }
 
+/// Whether nothing is left of a text when it is folded.
+pub(crate) fn is_blank(text: &str) -> bool {
+    if text.is_ascii() { text.trim().is_empty() } else { fold(text).is_empty() }
+}
+
 fn fold_ascii(text: &str) -> String {
     let plain = !text.bytes().any(|b| b.is_ascii_uppercase() || (b != b' ' && char::from(b).is_whitespace()));
     if plain && !text.contains("  ") && text.trim_matches(' ').len() == text.len() {
@@ -50,14 +55,20 @@ fn is_diacritic(c: char) -> bool {
     matches!(canonical_combining_class(c), 1 | 10..=240)
 }
 
-/// Whether `text`, folded, holds the folded `word` with no letter, digit, mark or underscore on either side.
+/// Whether what stands there in `text`, folded, has no letter, digit, mark or underscore on either side.
 pub(crate) fn stands_alone(text: &str, start: usize, end: usize) -> bool {
     let before = text.get(..start).and_then(|before| before.chars().next_back());
-    let after = text.get(end..).and_then(|after| after.chars().next());
-    !before.is_some_and(is_of_a_word) && !after.is_some_and(is_of_a_word)
+    !before.is_some_and(is_of_a_word) && ends_alone(text, end)
 }
 
-fn is_of_a_word(c: char) -> bool {
+/// Whether no letter, digit, mark or underscore stands there in `text`, folded.
+pub(crate) fn ends_alone(text: &str, end: usize) -> bool {
+    let after = text.get(end..).and_then(|after| after.chars().next());
+    !after.is_some_and(is_of_a_word)
+}
+
+/// Whether it is a letter, a digit, a mark or an underscore.
+pub(crate) fn is_of_a_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || is_combining_mark(c)
 }
 
@@ -89,6 +100,10 @@ mod tests {
         assert!(same("ΟΔΟΣ", "οδός"));
         assert!(same("Ångström", "angstrom"));
         assert!(same("cafe\u{301}", "café"));
+        assert!(same("мой", "мои") && same("ёлка", "елка"), "й is и with a breve");
+        assert!(same("שָׁלוֹם", "שלום") && same("كَتَبَ", "كتب"), "points");
+        assert!(same("น้ำ", "นำ"), "Thai tone marks");
+        assert!(!same("øre", "ore") && !same("łuk", "luk") && !same("æ", "ae"), "letters of their own");
         assert!(!same("ハ", "バ"), "another letter, not another accent");
         assert!(same("한국", "\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}"));
     }

@@ -6,9 +6,12 @@
 
 mod index;
 mod reading;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod words;
+
+use std::sync::Arc;
 
 use crate::event::Event;
 use crate::feed::{Feed, FieldMatch};
@@ -18,7 +21,6 @@ use crate::text::{EventType, FieldName};
 
 pub use index::Index;
 use reading::Reading;
-use words::Words;
 
 /// A filter, ready to be held against events of one feed.
 #[derive(Clone, Debug)]
@@ -30,22 +32,26 @@ pub struct Matcher {
 }
 
 /// One of the conditions that a filter's mode joins.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Clause {
     /// The field is one of these values, folded.
     Exact(FieldName, Vec<String>),
-    /// One of the fields, each searched in its own way, holds the word, folded.
-    Keyword(Place, Vec<(FieldName, FieldMatch)>, String),
+    /// The word, folded, stands there.
+    Keyword(Place, String),
     /// It is about a field that the feed lacks, and never holds; in words.
     Never(String),
 }
 
 /// Where a keyword is looked for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 enum Place {
-    Field(FieldName),
-    AnyField,
+    Field(Way),
+    /// In each of the feed's fields.
+    AnyField(Arc<[Way]>),
 }
+
+/// A field, and how keywords are looked for in it.
+type Way = (FieldName, FieldMatch);
 
 /// What a filter says about an event, in words for whoever asks why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,23 +65,32 @@ pub struct Judgement {
 impl Matcher {
     /// Compiles a filter for a feed. A clause about a field that the feed lacks never holds.
     pub fn compile(filter: &Filter, feed: &Feed) -> Matcher {
-        let exact = filter.fields.iter().map(|(name, values)| match feed.field(name) {
-            Some((own, _)) => Clause::Exact(own.clone(), values.iter().map(|value| fold(value)).collect()),
-            None => Clause::Never(format!("{name}, a field that the feed lacks, is {}", values.join(" or "))),
-        });
-        let keywords = filter.keywords.iter().flat_map(|(name, words)| {
-            let place = place(name, feed);
-            words.iter().map(move |word| match &place {
-                Some((place, fields)) => Clause::Keyword(place.clone(), fields.clone(), fold(word)),
-                None => Clause::Never(format!("{name}, a field that the feed lacks, holds {word:?}")),
-            })
-        });
-        Matcher {
-            types: filter.event_types.clone(),
-            mode: filter.mode,
-            clauses: exact.chain(keywords).collect(),
-            conditions: filter.conditions.iter().map(|condition| by_own_names(condition, feed)).collect(),
+        let types = filter.event_types.clone();
+        Matcher { types, ..Matcher::without_types(filter, feed, &ways_of(feed)) }
+    }
+
+    /// Compiles what a filter says beside its types, for a feed whose fields are searched in these ways.
+    fn without_types(filter: &Filter, feed: &Feed, ways: &Arc<[Way]>) -> Matcher {
+        let mut clauses = Vec::with_capacity(filter.fields.len() + filter.keywords.len());
+        for (name, values) in &filter.fields {
+            clauses.push(match feed.field(name) {
+                Some((own, _)) => {
+                    Clause::Exact(own.clone(), values.iter().map(|value| fold(value)).collect())
+                }
+                None => {
+                    Clause::Never(format!("{name}, a field that the feed lacks, is {}", values.join(" or ")))
+                }
+            });
         }
+        for (name, words) in &filter.keywords {
+            let place = place(name, feed, ways);
+            clauses.extend(words.iter().map(|word| match &place {
+                Some(place) => Clause::Keyword(place.clone(), fold(word)),
+                None => Clause::Never(format!("{name}, a field that the feed lacks, holds {word:?}")),
+            }));
+        }
+        let conditions = filter.conditions.iter().map(|condition| by_own_names(condition, feed)).collect();
+        Matcher { types: Vec::new(), mode: filter.mode, clauses, conditions }
     }
 
     /// What the filter says about an event, clause by clause.
@@ -105,26 +120,31 @@ impl Matcher {
     }
 }
 
-/// Where the keywords under a name are looked for, and how; nowhere if the feed lacks the field.
-fn place(name: &str, feed: &Feed) -> Option<(Place, Vec<(FieldName, FieldMatch)>)> {
+fn ways_of(feed: &Feed) -> Arc<[Way]> {
+    feed.fields.iter().map(|(name, field)| (name.clone(), field.matching)).collect()
+}
+
+/// Where the keywords under a name are looked for; nowhere if the feed lacks the field.
+fn place(name: &str, feed: &Feed, ways: &Arc<[Way]>) -> Option<Place> {
     if name == ANY_FIELD {
-        let fields = feed.fields.iter().map(|(name, field)| (name.clone(), field.matching));
-        return Some((Place::AnyField, fields.collect()));
+        return Some(Place::AnyField(Arc::clone(ways)));
     }
     let name = FieldName::parse(name).ok()?;
     let (own, field) = feed.field(&name)?;
-    Some((Place::Field(own.clone()), vec![(own.clone(), field.matching)]))
+    Some(Place::Field((own.clone(), field.matching)))
 }
 
 impl Clause {
     fn holds(&self, reading: &Reading<'_>) -> bool {
+        let holds = |(field, way): &Way, word: &str| {
+            reading.folded(field).is_some_and(|text| words::holds(text, word, *way))
+        };
         match self {
             Clause::Exact(field, values) => {
                 reading.folded(field).is_some_and(|text| values.iter().any(|value| value == text))
             }
-            Clause::Keyword(_, fields, word) => fields.iter().any(|(field, way)| {
-                reading.folded(field).is_some_and(|text| words::holds(text, word, *way))
-            }),
+            Clause::Keyword(Place::Field(way), word) => holds(way, word),
+            Clause::Keyword(Place::AnyField(ways), word) => ways.iter().any(|way| holds(way, word)),
             Clause::Never(_) => false,
         }
     }
@@ -135,12 +155,14 @@ impl Clause {
                 let values: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
                 format!("{field} is {}", values.join(" or "))
             }
-            Clause::Keyword(Place::Field(field), fields, word) => match fields.first() {
-                Some((_, FieldMatch::Exact)) => format!("{field} is {word:?}"),
-                Some((_, FieldMatch::Word)) => format!("{field} holds the word {word:?}"),
-                _ => format!("{field} holds {word:?}"),
-            },
-            Clause::Keyword(Place::AnyField, _, word) => format!("a field holds {word:?}"),
+            Clause::Keyword(Place::Field((field, FieldMatch::Exact)), word) => format!("{field} is {word:?}"),
+            Clause::Keyword(Place::Field((field, FieldMatch::Word)), word) => {
+                format!("{field} holds the word {word:?}")
+            }
+            Clause::Keyword(Place::Field((field, FieldMatch::Substring)), word) => {
+                format!("{field} holds {word:?}")
+            }
+            Clause::Keyword(Place::AnyField(_), word) => format!("a field holds {word:?}"),
             Clause::Never(words) => words.clone(),
         }
     }
@@ -184,7 +206,8 @@ fn holds(condition: &Condition, reading: &Reading<'_>) -> bool {
 
 fn in_words(condition: &Condition) -> String {
     let each = |attributes: &std::collections::BTreeMap<String, String>, verb: &str| {
-        let parts: Vec<String> = attributes.iter().map(|(name, value)| format!("{name} {verb} {value:?}")).collect();
+        let parts: Vec<String> =
+            attributes.iter().map(|(name, value)| format!("{name} {verb} {value:?}")).collect();
         parts.join(" and ")
     };
     let joined = |inner: &[Condition], word: &str| {

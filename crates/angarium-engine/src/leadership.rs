@@ -107,10 +107,25 @@ impl Leadership {
         }
     }
 
+    /// Forgets what was told longer ago than `retention`; only if this node leads.
+    pub async fn forget_told(&self, retention: Duration) {
+        while let Some(tenure) = self.tenure() {
+            match self.store.forget_told(self.clock.now().minus(retention), &tenure).await {
+                Ok(0) => return,
+                Ok(places) => tracing::info!(ledger.places = places, "places in the ledger were forgotten by age"),
+                Err(error) => {
+                    tracing::warn!(store.error = %error, "old places in the ledger could not be forgotten");
+                    self.doubt();
+                }
+            }
+        }
+    }
+
     /// Does the work, again and again, whenever this node leads.
-    pub(crate) async fn keep_house(self: Arc<Self>) {
+    pub(crate) async fn keep_house(self: Arc<Self>, ledger_retention: Duration) {
         loop {
             self.make_up_for_audit().await;
+            self.forget_told(ledger_retention).await;
             tokio::time::sleep(HOUSEKEEPING).await;
         }
     }

@@ -42,7 +42,11 @@ pub struct Node {
     skew: Skew,
     horizon: Horizon,
     missed: bool,
+    ledger_retention: Duration,
 }
+
+/// How long it is remembered what a subscription was told of, unless the configuration says otherwise (FP-18).
+pub const LEDGER_RETENTION: Duration = Duration::from_secs(180 * 86_400);
 
 /// How it was at an earlier heartbeat, the last one after which no waits were left to be moved.
 struct Before {
@@ -67,7 +71,14 @@ impl Node {
             skew: Skew::default(),
             horizon: Horizon::default(),
             missed: false,
+            ledger_retention: LEDGER_RETENTION,
         }
+    }
+
+    /// The same, which as leader forgets what was told longer ago than this.
+    #[must_use]
+    pub fn remembering(self, ledger_retention: Duration) -> Self {
+        Node { ledger_retention, ..self }
     }
 
     /// How it is.
@@ -201,7 +212,7 @@ impl Node {
     pub fn start(mut self) -> Running {
         let (store, leadership) = (Arc::clone(&self.store), self.leadership());
         let mut tasks = JoinSet::new();
-        tasks.spawn(self.leadership().keep_house());
+        tasks.spawn(self.leadership().keep_house(self.ledger_retention));
         tasks.spawn(async move {
             let mut last = Instant::now();
             loop {

@@ -54,7 +54,8 @@ fn keywords(name: &str, words: &[String], feed: &Feed) -> Vec<Complaint> {
         return vec![Complaint::new(path, no_field(feed))];
     }
     let whole_words = ways.iter().all(|way| *way == FieldMatch::Word);
-    let senseless = words.iter().enumerate().filter(|(_, word)| whole_words && !word.chars().any(char::is_alphanumeric));
+    let senseless =
+        words.iter().enumerate().filter(|(_, word)| whole_words && !word.chars().any(char::is_alphanumeric));
     senseless
         .map(|(i, _)| {
             let message = "can never match: it has no letter or digit, and whole words are looked for";
@@ -90,7 +91,8 @@ fn each(path: &str, inner: &[Condition], feed: &Feed, complaints: &mut Vec<Compl
 fn named(path: &str, attributes: &BTreeMap<String, String>, feed: &Feed, complaints: &mut Vec<Complaint>) {
     for name in attributes.keys().filter(|name| !ATTRIBUTES.contains(&name.as_str())) {
         if FieldName::parse(name).ok().is_none_or(|name| feed.field(&name).is_none()) {
-            let message = format!("is neither an attribute of an event nor {}", &no_field(feed)["is no ".len()..]);
+            let message =
+                format!("is neither an attribute of an event nor {}", &no_field(feed)["is no ".len()..]);
             complaints.push(Complaint::new(format!("{path}.{name}"), message));
         }
     }

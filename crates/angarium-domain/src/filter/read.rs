@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{ANY_FIELD, Condition, Filter, MatchMode, plain_value};
+use super::{ANY_FIELD, Condition, Filter, MatchMode, plain_text, plain_value};
 use crate::complaints::Members;
-use crate::fold::fold;
+use crate::fold::{fold, is_blank};
 use crate::limits::LINE_CHARS;
 use crate::text::{EventType, FieldName};
 
@@ -23,7 +23,10 @@ const MOST_CONDITIONS: usize = 200;
 const MODES: [(&str, MatchMode); 2] = [("any", MatchMode::Any), ("all", MatchMode::All)];
 
 pub(super) fn filter(members: &mut Members<'_>) -> Option<Filter> {
-    let event_types = members.texts("event_types", 1..=MOST_VALUES, EventType::parse);
+    let event_types = members.items("event_types", 1..=MOST_VALUES).unwrap_or_default();
+    let event_types = each(members, "event_types", event_types, |raw| {
+        EventType::parse(&plain_text(raw).ok_or("must be a string")?).map_err(|error| error.to_string())
+    });
     let fields = members.entries("fields", 1..=MOST_VALUES).unwrap_or_default();
     let fields = fields.into_iter().filter_map(|(name, raw)| field(members, &name, raw)).collect();
     let keywords = members.entries("keywords", 1..=MOST_VALUES).unwrap_or_default();
@@ -36,51 +39,72 @@ pub(super) fn filter(members: &mut Members<'_>) -> Option<Filter> {
         .enumerate()
         .filter_map(|(i, raw)| condition(members, &format!("filters[{i}]"), raw, DEEPEST, &mut left))
         .collect();
-    Some(Filter {
-        event_types: event_types.unwrap_or_default(),
-        fields,
-        keywords,
-        mode: mode.unwrap_or_default(),
-        conditions,
-    })
+    Some(Filter { event_types, fields, keywords, mode: mode.unwrap_or_default(), conditions })
 }
 
 fn field<'a>(members: &mut Members<'a>, name: &str, raw: &'a RawValue) -> Option<(FieldName, Vec<String>)> {
     let path = format!("fields.{name}");
     let parsed = FieldName::parse(name).map_err(|error| members.refuse(&path, error)).ok();
     let items = members.items_of(&path, raw, 1..=MOST_VALUES)?;
-    let mut values = Vec::new();
-    for (i, raw) in items.into_iter().enumerate() {
-        let path = format!("{path}[{i}]");
-        match plain_value(raw) {
-            None => members.refuse(&path, "must be a string, a number or a boolean"),
-            Some(value) if fold(&value).is_empty() => members.refuse(&path, "must not be empty"),
-            Some(value) if value.chars().count() > LINE_CHARS => {
-                members.refuse(&path, format_args!("has more than {LINE_CHARS} characters"));
-            }
-            Some(value) => values.push(value),
-        }
-    }
+    let values = each(members, &path, items, |raw| {
+        let value = scalar(raw)?;
+        if is_blank(&value) { Err("must not be empty".to_owned()) } else { Ok(value) }
+    });
     Some((parsed?, values))
 }
 
-fn keywords_of<'a>(members: &mut Members<'a>, name: &str, raw: &'a RawValue) -> Option<(String, Vec<String>)> {
+fn keywords_of<'a>(
+    members: &mut Members<'a>,
+    name: &str,
+    raw: &'a RawValue,
+) -> Option<(String, Vec<String>)> {
     let path = format!("keywords.{name}");
     if name != ANY_FIELD
         && let Err(error) = FieldName::parse(name)
     {
         members.refuse(&path, error);
     }
-    let words = members.texts_of(&path, raw, 1..=MOST_VALUES, |word| {
-        match fold(word).chars().count() {
+    let items = members.items_of(&path, raw, 1..=MOST_VALUES)?;
+    let words = each(members, &path, items, |raw| {
+        let word = plain_text(raw).ok_or("must be a string")?;
+        match fold(&word).chars().count() {
             0 => Err("must not be empty".to_owned()),
             length if length > KEYWORD_CHARS => {
                 Err(format!("has {length} characters, at most {KEYWORD_CHARS} are allowed"))
             }
-            _ => Ok(word.to_owned()),
+            _ => Ok(word.into_owned()),
         }
-    })?;
+    });
     Some((name.to_owned(), words))
+}
+
+/// The items of an array that `read` accepts. What they are called is made up only for those that it refuses: filters are read
+/// by the million when a node starts.
+fn each<T>(
+    members: &mut Members<'_>,
+    path: &str,
+    items: Vec<&RawValue>,
+    read: impl Fn(&RawValue) -> Result<T, String>,
+) -> Vec<T> {
+    let mut accepted = Vec::with_capacity(items.len());
+    for (i, raw) in items.into_iter().enumerate() {
+        match read(raw) {
+            Ok(item) => accepted.push(item),
+            Err(message) => members.refuse(&format!("{path}[{i}]"), message),
+        }
+    }
+    accepted
+}
+
+/// A string, a number or a boolean as a text of bounded length.
+fn scalar(raw: &RawValue) -> Result<String, String> {
+    match plain_value(raw) {
+        None => Err("must be a string, a number or a boolean".to_owned()),
+        Some(value) if value.chars().count() > LINE_CHARS => {
+            Err(format!("has more than {LINE_CHARS} characters"))
+        }
+        Some(value) => Ok(value),
+    }
 }
 
 /// One condition: an object with one member, the name of a dialect.
@@ -92,7 +116,8 @@ fn condition<'a>(
     left: &mut usize,
 ) -> Option<Condition> {
     if depth == 0 || *left == 0 {
-        let message = "is too complex: at most 200 conditions are allowed, at most 8 deep (filter_too_complex)";
+        let message =
+            "is too complex: at most 200 conditions are allowed, at most 8 deep (filter_too_complex)";
         members.refuse(path, message);
         return None;
     }
@@ -103,7 +128,11 @@ fn condition<'a>(
     let mut all = |members: &mut Members<'a>| {
         let items = members.items_of(&path, raw, 1..=MOST_VALUES)?;
         let inner = items.into_iter().enumerate();
-        Some(inner.filter_map(|(i, raw)| condition(members, &format!("{path}[{i}]"), raw, depth - 1, left)).collect())
+        Some(
+            inner
+                .filter_map(|(i, raw)| condition(members, &format!("{path}[{i}]"), raw, depth - 1, left))
+                .collect(),
+        )
     };
     match &*dialect {
         "exact" => attributes(members, &path, raw).map(Condition::Exact),
@@ -128,15 +157,10 @@ fn attributes<'a>(
     let mut attributes = BTreeMap::new();
     for (name, raw) in entries {
         let path = format!("{path}.{name}");
-        match plain_value(raw) {
-            None => members.refuse(&path, "must be a string, a number or a boolean"),
-            Some(value) if value.is_empty() => members.refuse(&path, "must not be empty"),
-            Some(value) if value.chars().count() > LINE_CHARS => {
-                members.refuse(&path, format_args!("has more than {LINE_CHARS} characters"));
-            }
-            Some(value) => {
-                attributes.insert(name, value);
-            }
+        match scalar(raw) {
+            Ok(value) if value.is_empty() => members.refuse(&path, "must not be empty"),
+            Ok(value) => _ = attributes.insert(name, value),
+            Err(message) => members.refuse(&path, message),
         }
     }
     Some(attributes)

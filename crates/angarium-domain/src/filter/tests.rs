@@ -4,7 +4,8 @@ use super::*;
 use crate::text::FeedId;
 
 fn complaints(json: &str) -> Vec<String> {
-    Filter::parse(json).map_or_else(|complaints| complaints.iter().map(ToString::to_string).collect(), |_| Vec::new())
+    Filter::parse(json)
+        .map_or_else(|complaints| complaints.iter().map(ToString::to_string).collect(), |_| Vec::new())
 }
 
 fn feed() -> Feed {
@@ -89,7 +90,10 @@ fn what_makes_no_sense_on_the_feed_is_refused() {
         (r#"{"keywords": {"area": ["ok", "--"]}}"#, "keywords.area[1]"),
         (r#"{"filters": [{"prefix": {"region": "x"}}]}"#, "filters[0].prefix.region"),
         (r#"{"filters": [{"not": {"exact": {"type": "Nothing"}}}]}"#, "filters[0].not.exact.type"),
-        (r#"{"filters": [{"exact": {"subject": "1"}}, {"all": [{"exact": {"subject": "2"}}]}]}"#, "filters[1].all[0].exact.subject"),
+        (
+            r#"{"filters": [{"exact": {"subject": "1"}}, {"all": [{"exact": {"subject": "2"}}]}]}"#,
+            "filters[1].all[0].exact.subject",
+        ),
     ] {
         let found = senseless(json);
         assert!(found.len() == 1 && found[0].starts_with(&format!("{field} ")), "{json}: {found:?}");
@@ -108,10 +112,14 @@ fn what_makes_no_sense_on_the_feed_is_refused() {
 #[test]
 fn a_scalar_is_one_text() {
     let plain = |json: &str| plain_value(serde_json::from_str(json).unwrap());
-    for (json, text) in [("\"a\\u0041\"", "aA"), ("5.0", "5"), ("-0", "0"), ("true", "true"), ("1e2", "100")] {
+    for (json, text) in [("\"a\\u0041\"", "aA"), ("5.0", "5"), ("-0", "0"), ("true", "true"), ("1e2", "100")]
+    {
         assert_eq!(plain(json).as_deref(), Some(text), "{json}");
     }
-    for json in ["null", "[1]", "{\"a\":1}"] {
+    for json in ["\"a\\\"b\\\\\"", "\"\\u00e9 é\"", "\"\""] {
+        assert_eq!(plain(json), serde_json::from_str(json).unwrap(), "{json}");
+    }
+    for json in ["\"\\ud83d\"", "null", "[1]", "{\"a\":1}"] {
         assert_eq!(plain(json), None, "{json}");
     }
 }

@@ -22,11 +22,6 @@ impl<'e> Reading<'e> {
         self.folded.get(field).map(String::as_str)
     }
 
-    /// Every field, folded.
-    pub(super) fn all_folded(&self) -> impl Iterator<Item = (&'e FieldName, &str)> {
-        self.folded.iter().map(|(name, text)| (*name, text.as_str()))
-    }
-
     /// An attribute of the event, or a field, as it is.
     pub(super) fn attribute(&self, name: &str) -> Option<Cow<'e, str>> {
         let event = self.event;

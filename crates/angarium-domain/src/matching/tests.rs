@@ -33,7 +33,10 @@ fn event(kind: &str, fields: &[(&str, &str)]) -> Event {
 }
 
 fn outage() -> Event {
-    event("NewOutage", &[("feeder", "Feeder 14"), ("area", "Bakakeng Central"), ("cause", "Transformer-Fault")])
+    event(
+        "NewOutage",
+        &[("feeder", "Feeder 14"), ("area", "Bakakeng Central"), ("cause", "Transformer-Fault")],
+    )
 }
 
 /// The matcher's answer, which must be the index's too.
@@ -68,7 +71,10 @@ fn what_a_filter_lets_through() {
         (r#"{"keywords": {"*": ["entral"]}}"#, false),
         (r#"{"keywords": {"area": ["nowhere"], "*": ["transformer"]}}"#, true),
         (r#"{"keywords": {"area": ["nowhere"], "*": ["transformer"]}, "match": "all"}"#, false),
-        (r#"{"fields": {"feeder": ["x", "feeder 14"]}, "keywords": {"area": ["central"]}, "match": "all"}"#, true),
+        (
+            r#"{"fields": {"feeder": ["x", "feeder 14"]}, "keywords": {"area": ["central"]}, "match": "all"}"#,
+            true,
+        ),
         (r#"{"keywords": {"area": ["bakakeng", "nowhere"]}, "match": "all"}"#, false),
         (r#"{"filters": [{"exact": {"type": "NewOutage", "subject": "42"}}]}"#, true),
         (r#"{"filters": [{"exact": {"area": "bakakeng central"}}]}"#, false),
@@ -194,6 +200,25 @@ fn an_alias_hides_no_attribute() {
     assert!(Matcher::compile(&filter, &feed).judge(&event("NewOutage", &[("topic", "x")])).matches);
 }
 
+/// Sets of types that nobody is for any more are forgotten, and what is in stays what it is.
+#[test]
+fn types_in_any_order_are_the_same_types() {
+    let put = |index: &mut Index, key, types: &str| {
+        let filter = Filter::parse(&format!(r#"{{"event_types": [{types}]}}"#)).unwrap();
+        index.insert(key, &filter, &feed(), false);
+    };
+    let mut index = Index::default();
+    put(&mut index, 1, r#""Restoration", "NewOutage""#);
+    put(&mut index, 2, r#""NewOutage", "Restoration", "NewOutage""#);
+    put(&mut index, 3, r#""Restoration""#);
+    assert_eq!(index.matches(&outage()), [1, 2]);
+    index.remove(1);
+    assert_eq!(index.matches(&outage()), [2]);
+    put(&mut index, 2, r#""Restoration""#);
+    assert!(index.matches(&outage()).is_empty());
+    assert_eq!(index.matches(&event("Restoration", &[])), [2, 3]);
+}
+
 const VALUES: [&str; 8] = ["a", "A b", "ab", "b a b", "ä-b", "aab", "a-a", "ba-a-a"];
 
 fn value() -> impl Strategy<Value = String> {
@@ -228,13 +253,18 @@ fn filter() -> impl Strategy<Value = Filter> {
     let fields = proptest::collection::btree_map(field, values(), 0..2);
     let keywords = proptest::collection::btree_map(place, values(), 0..3);
     let conditions = prop_oneof![3 => Just(Vec::new()), 1 => proptest::collection::vec(condition(), 1..3)];
-    (types, fields, keywords, any::<bool>(), conditions).prop_map(|(types, fields, keywords, all, conditions)| Filter {
-        event_types: types.into_iter().map(|kind| EventType::parse(kind).unwrap()).collect(),
-        fields: fields.into_iter().map(|(name, values)| (FieldName::parse(name).unwrap(), values)).collect(),
-        keywords: keywords.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
-        mode: if all { MatchMode::All } else { MatchMode::Any },
-        conditions,
-    })
+    (types, fields, keywords, any::<bool>(), conditions).prop_map(
+        |(types, fields, keywords, all, conditions)| Filter {
+            event_types: types.into_iter().map(|kind| EventType::parse(kind).unwrap()).collect(),
+            fields: fields
+                .into_iter()
+                .map(|(name, values)| (FieldName::parse(name).unwrap(), values))
+                .collect(),
+            keywords: keywords.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
+            mode: if all { MatchMode::All } else { MatchMode::Any },
+            conditions,
+        },
+    )
 }
 
 fn any_event() -> impl Strategy<Value = Event> {

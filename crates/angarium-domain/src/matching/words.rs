@@ -1,13 +1,13 @@
-// HELPER 10: defects 1-11 of /tmp/h1-report were mended here at 01:18 (patch matching-defects.patch): keep them and their tests; remove this line.
 //! Keywords in texts, both folded: one keyword in a text, and of very many keywords those that stand in a text.
 //!
 //! Keywords are found by walking over the text once: at each place the next bytes say of which lengths there are keywords that
-//! begin so, and each of these is looked up. That needs no automaton to be built anew whenever a keyword comes or goes.
+//! begin so, and each of these is looked up ([`super::terms`]). That needs no automaton to be built anew whenever a keyword comes
+//! or goes.
 
 use std::collections::HashMap;
 
 use crate::feed::FieldMatch;
-use crate::fold::stands_alone;
+use crate::fold::{ends_alone, is_of_a_word, stands_alone};
 
 /// Whether the text holds the word in this way.
 pub(super) fn holds(text: &str, word: &str, way: FieldMatch) -> bool {
@@ -34,108 +34,86 @@ fn holds_whole(text: &str, word: &str) -> bool {
 /// Bytes of a keyword's beginning by which it is found.
 const START: usize = 4;
 
-/// Keywords, each with the number of its posting.
+/// How keywords begin and how long they are: enough to know where in a text one may stand.
 #[derive(Debug, Default)]
-pub(super) struct Words {
-    known: HashMap<Box<str>, u32>,
-    /// By beginning, shorter keywords filled up with zeros: how many keywords there are of each length.
-    starts: HashMap<[u8; START], Vec<(u16, u32)>>,
+pub(super) struct Starts {
+    /// By beginning: how many keywords there are of each length.
+    lengths: HashMap<[u8; START], Vec<(u16, u32)>>,
     /// How many keywords are shorter than a beginning, by length.
     short: [u32; START],
 }
 
-impl Words {
-    pub(super) fn get(&self, word: &str) -> Option<u32> {
-        self.known.get(word).copied()
-    }
-
-    /// Adds a keyword that is not known.
-    pub(super) fn add(&mut self, word: &str, posting: u32) {
-        self.known.insert(word.into(), posting);
-        let length = u16::try_from(word.len()).unwrap_or(u16::MAX);
-        let lengths = self.starts.entry(start(word.as_bytes())).or_default();
+impl Starts {
+    /// Adds a keyword that is not among them.
+    pub(super) fn add(&mut self, word: &str) {
+        let Some(start) = start(word) else {
+            self.short.get_mut(word.len()).into_iter().for_each(|count| *count += 1);
+            return;
+        };
+        let (length, lengths) = (length(word), self.lengths.entry(start).or_default());
         match lengths.iter_mut().find(|(known, _)| *known == length) {
             Some((_, count)) => *count += 1,
             None => lengths.push((length, 1)),
         }
-        if let Some(count) = self.short.get_mut(word.len()) {
-            *count += 1;
-        }
     }
 
-    /// Takes a keyword out that is known.
+    /// Takes a keyword out that is among them.
     pub(super) fn remove(&mut self, word: &str) {
-        if self.known.remove(word).is_none() {
+        let Some(start) = start(word) else {
+            self.short.get_mut(word.len()).into_iter().for_each(|count| *count -= 1);
             return;
-        }
-        let length = u16::try_from(word.len()).unwrap_or(u16::MAX);
-        let start = start(word.as_bytes());
-        if let Some(lengths) = self.starts.get_mut(&start) {
-            if let Some(at) = lengths.iter().position(|(known, _)| *known == length)
-                && let Some((_, count)) = lengths.get_mut(at)
-            {
-                *count -= 1;
-                if *count == 0 {
-                    lengths.swap_remove(at);
-                }
-            }
-            if lengths.is_empty() {
-                self.starts.remove(&start);
-            }
-        }
-        if let Some(count) = self.short.get_mut(word.len()) {
+        };
+        let Some(lengths) = self.lengths.get_mut(&start) else { return };
+        if let Some((_, count)) = lengths.iter_mut().find(|(known, _)| *known == length(word)) {
             *count -= 1;
         }
+        lengths.retain(|(_, count)| *count > 0);
+        if lengths.is_empty() {
+            self.lengths.remove(&start);
+        }
     }
 
-    /// The postings of the keywords that the text holds in this way; one may come more than once.
-    pub(super) fn found_in(&self, text: &str, way: FieldMatch, mut found: impl FnMut(u32)) {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lengths.is_empty() && self.short == [0; START]
+    }
+
+    /// Whatever in the text may be one of the keywords, found in this way; one may come more than once.
+    pub(super) fn words_in(&self, text: &str, way: FieldMatch, mut found: impl FnMut(&str)) {
         if way == FieldMatch::Exact {
-            if let Some(posting) = self.get(text) {
-                found(posting);
+            return found(text);
+        }
+        let whole_words = way == FieldMatch::Word;
+        let mut after_a_word = false;
+        for (place, first) in text.char_indices() {
+            if !(whole_words && after_a_word)
+                && let Some(rest) = text.get(place..)
+            {
+                self.beginnings(rest, |word| {
+                    if !whole_words || ends_alone(rest, word.len()) {
+                        found(word);
+                    }
+                });
             }
-            return;
-        }
-        if self.known.is_empty() {
-            return;
-        }
-        for (place, _) in text.char_indices() {
-            // Most words of a text begin where no keyword does.
-            let rest = text.get(place..).unwrap_or_default();
-            let whole = |length: usize| way != FieldMatch::Word || stands_alone(text, place, place + length);
-            self.beginning(rest, |length, posting| {
-                if whole(length) {
-                    found(posting);
-                }
-            });
+            after_a_word = is_of_a_word(first);
         }
     }
 
-    /// The keywords with which `rest` begins.
-    fn beginning(&self, rest: &str, mut found: impl FnMut(usize, u32)) {
-        for length in 1..START {
-            if self.short.get(length).is_some_and(|count| *count > 0)
-                && let Some(posting) = rest.get(..length).and_then(|word| self.get(word))
-            {
-                found(length, posting);
-            }
-        }
-        if rest.len() < START {
-            return;
-        }
-        let Some(lengths) = self.starts.get(&start(rest.as_bytes())) else { return };
-        for length in lengths.iter().map(|(length, _)| usize::from(*length)).filter(|length| *length >= START) {
-            if let Some(posting) = rest.get(..length).and_then(|word| self.get(word)) {
-                found(length, posting);
-            }
-        }
+    /// The beginnings of `rest` that are as long as keywords that begin so.
+    fn beginnings<'t>(&self, rest: &'t str, mut found: impl FnMut(&'t str)) {
+        let short = (0..).zip(&self.short).filter(|(_, count)| **count > 0).map(|(length, _)| length);
+        short.filter_map(|length| rest.get(..length)).for_each(&mut found);
+        let lengths = start(rest).and_then(|start| self.lengths.get(&start));
+        let lengths = lengths.into_iter().flatten().map(|(length, _)| usize::from(*length));
+        lengths.filter_map(|length| rest.get(..length)).for_each(&mut found);
     }
 }
 
-fn start(bytes: &[u8]) -> [u8; START] {
-    let mut start = [0; START];
-    for (to, from) in start.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    start
+fn start(word: &str) -> Option<[u8; START]> {
+    word.as_bytes().first_chunk().copied()
+}
+
+/// The length of a keyword in bytes; filters allow no longer ones.
+fn length(word: &str) -> u16 {
+    u16::try_from(word.len()).unwrap_or(u16::MAX)
 }

@@ -129,6 +129,7 @@ CREATE TABLE ledger (
 ) WITHOUT ROWID;
 CREATE INDEX ledger_holder ON ledger (holder);
 CREATE INDEX ledger_told ON ledger (subscription, told_at);
+CREATE INDEX ledger_age ON ledger (told_at);
 
 -- Matches of which nobody was told, and why.
 CREATE TABLE suppressed (

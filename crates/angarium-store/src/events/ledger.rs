@@ -9,8 +9,9 @@ use angarium_domain::event::Event;
 use angarium_domain::id::NotificationId;
 use angarium_domain::time::Timestamp;
 
-use crate::db::{Tx, params, row, statements};
+use crate::db::{Op, Tx, params, row, statements};
 use crate::error::Result;
+use crate::nodes::{Tenure, fence};
 use crate::types::Key;
 
 statements! {
@@ -42,6 +43,10 @@ statements! {
 
     RELEASED = "INSERT INTO releases (subscription, notification, at) {values: bigint, bigint, bigint}
         ON CONFLICT (subscription, notification) DO UPDATE SET at = excluded.at";
+
+    OLDEST = "SELECT subscription, feed, subject, type FROM ledger WHERE told_at < $1 ORDER BY told_at LIMIT $2";
+
+    FORGET = "DELETE FROM ledger WHERE subscription = $1 AND feed = $2 AND subject = $3 AND type = $4 AND told_at < $5";
 
     /// What a notification stood for: its own signal, and those that were tied to it.
     STOOD_FOR = "SELECT n.subscription, e.feed, e.subject, e.type, 1,
@@ -159,6 +164,36 @@ pub(crate) async fn release(tx: &mut Tx<'_>, key: Key, now: Timestamp) -> Result
 /// A notification was given up, and may have been delivered: it counts as told from now on, and nobody is told again.
 pub(crate) async fn keep(tx: &mut Tx<'_>, key: Key, now: Timestamp) -> Result<()> {
     tx.execute(&KEEP, params![key.0, now]).await.map(drop)
+}
+
+/// Forgets what was told before `before`, at most so much; what is only reserved stays. Says how much.
+pub(crate) struct Forget {
+    pub(crate) before: Timestamp,
+    pub(crate) limit: i64,
+    pub(crate) tenure: Tenure,
+}
+
+impl Op for Forget {
+    type Output = usize;
+
+    fn weight(&self) -> usize {
+        usize::try_from(self.limit).unwrap_or(usize::MAX)
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<usize> {
+        fence(tx, &self.tenure).await?;
+        let bounds = params![self.before, self.limit];
+        let places = tx.query(&OLDEST, bounds, |row| {
+            Ok((row.int(0)?, row.text(1)?, row.text(2)?, row.text(3)?))
+        });
+        let places = places.await?;
+        let rows: Vec<_> = places
+            .iter()
+            .map(|(subscription, feed, subject, kind)| row![*subscription, feed, subject, kind, self.before])
+            .collect();
+        tx.query_each(&FORGET, &rows, |_| Ok(())).await?;
+        Ok(rows.len())
+    }
 }
 
 /// A notification that was given up is to be sent after all: it takes its places anew. Says who has its own place, if

@@ -14,9 +14,10 @@ use super::types::{
     Channels, EventAcceptance, EventFilter, EventListing, EventView, Evidence, NewEvent, RenderedText,
     Signal, Step, Trial,
 };
-use super::{accept, signal, steps, views};
+use super::{accept, ledger, signal, steps, views};
 use crate::Store;
 use crate::error::Result;
+use crate::nodes::Tenure;
 use crate::routes::known::CatchUp;
 use crate::types::Claim;
 
@@ -96,6 +97,13 @@ impl Store {
             self.hint();
         }
         Ok(step)
+    }
+
+    /// Forgets a thousand of the places in the ledger that were told before `before`, so that the same may be told again;
+    /// says how many there were.
+    pub async fn forget_told(&self, before: Timestamp, tenure: &Tenure) -> Result<usize> {
+        let forget = ledger::Forget { before, limit: 1000, tenure: tenure.clone() };
+        self.db.write_for_dispatch(forget).await
     }
 
     /// One event with what it led to, at most a hundred of each.

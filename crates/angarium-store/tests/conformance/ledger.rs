@@ -388,3 +388,18 @@ pub(crate) async fn what_waited_is_not_told_while_its_feed_is_off(db: Database) 
     let waited = waiting(&db, &outage("2")).await;
     assert_eq!((waited.reason, waited.told_by), (SuppressReason::FeedDisabled, None));
 }
+
+/// FP-05: what was told is remembered for as long as the operator wants, and what is only reserved for as long as it takes.
+pub(crate) async fn what_was_told_long_ago_is_forgotten(db: Database) {
+    ready(&db).await;
+    own("a").put(&db).await;
+    let told = only(&happens(&db, &outage("1")).await);
+    deliver(&db, told, at(11)).await;
+    let reserved = only(&happens(&db, &outage("2").key("43")).await);
+    let tenure = db.tenure().await;
+    assert_eq!(db.store.forget_told(at(11), &tenure).await, Ok(0), "not that old");
+    assert_eq!(db.store.forget_told(at(12), &tenure).await, Ok(1));
+    assert_ne!(only(&happens(&db, &outage("3")).await), told, "it may be told again");
+    let already = (SuppressReason::AlreadyTold, Some(reserved));
+    assert_eq!(refused(&db, &outage("4").key("43")).await, already);
+}

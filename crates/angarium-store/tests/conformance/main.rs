@@ -176,6 +176,7 @@ conformance! {
     planning::a_trial_answers_like_the_event_and_leaves_nothing,
     planning::evidence_is_as_of_the_plan,
     ledger::the_same_is_told_once,
+    ledger::what_was_told_long_ago_is_forgotten,
     ledger::c024_what_was_given_up_frees_its_place,
     ledger::c024_a_cooldown_counts_from_the_delivery,
     ledger::c025_what_is_held_back_names_what_did,

@@ -8,6 +8,7 @@ use angarium_domain::channel::ChannelKind;
 use angarium_domain::limits::Limits;
 use angarium_domain::text::Locale;
 use angarium_egress::{BadRoot, Client, Guard, Options, roots_from_pem};
+use angarium_engine::nodes::LEDGER_RETENTION;
 use angarium_store::Database;
 use ipnet::IpNet;
 
@@ -95,6 +96,8 @@ pub struct Outbox {
     pub stuck_after: Duration,
     /// How long terminal rows are kept.
     pub retention: Duration,
+    /// How long it is remembered what a subscription was told of, so that it is not told again.
+    pub ledger_retention: Duration,
     /// Whether PostgreSQL is only asked at intervals, never listened to.
     pub poll_only: bool,
 }
@@ -107,6 +110,7 @@ impl Default for Outbox {
             lease: Duration::from_secs(60),
             stuck_after: Duration::from_secs(600),
             retention: Duration::from_secs(365 * 86_400),
+            ledger_retention: LEDGER_RETENTION,
             poll_only: false,
         }
     }
@@ -191,11 +195,24 @@ pub(super) fn outbox(section: Section<'_, '_>) -> Outbox {
         lease: duration("lease", default.lease),
         stuck_after: duration("stuck_after", default.stuck_after),
         retention: duration("retention", default.retention),
+        ledger_retention: section
+            .field("ledger_retention")
+            .and_then(|f| a_day(&f))
+            .unwrap_or(default.ledger_retention),
         poll_only: section.field("poll_only").and_then(|f| f.flag()).unwrap_or(default.poll_only),
     };
     section.unsupported("purge_at", "is not supported by this build");
     section.finish();
     outbox
+}
+
+/// Daily caps are counted from the ledger.
+fn a_day(field: &Field<'_, '_>) -> Option<Duration> {
+    let duration = field.duration()?;
+    if duration < Duration::from_secs(86_400) {
+        field.problem("must be at least 24h, since daily caps are counted over that");
+    }
+    Some(duration)
 }
 
 /// A lease that ends while its delivery may still be under way would let the message go out twice. Handing over a

@@ -115,6 +115,7 @@ lease = "2m"
 stuck_after = "1h"
 retention = "30d"
 poll_only = true
+ledger_retention = "90d"
 
 [limits]
 subject_chars = 100
@@ -159,6 +160,7 @@ fn everything_can_be_said() {
         lease: Duration::from_secs(120),
         stuck_after: Duration::from_secs(3600),
         retention: Duration::from_secs(30 * 86_400),
+        ledger_retention: Duration::from_secs(90 * 86_400),
         poll_only: true,
     };
     assert_eq!(config.server.admin_key_file(), Path::new("/etc/angarium/data/outbox.db.admin-key"));
@@ -322,6 +324,7 @@ fn problems_of_each_setting() {
         ("[outbox]\nstuck_after = \"0s\"", 2, "must be more than nothing"),
         ("[outbox]\nretention = true", 2, "is not a duration"),
         ("[outbox]\nmax_parallel_deliveries = 0", 2, "between 1 and 65536"),
+        ("[outbox]\nledger_retention = \"23h\"", 2, "must be at least 24h"),
         ("[outbox]\npoll_only = 1", 2, "must be true or false"),
         ("[outbox]\npurge_at = \"03:00\"", 2, "not supported by this build"),
         ("[outbox]\nleese = \"60s\"", 2, "unknown key `leese` in `outbox`; did you mean `lease`?"),

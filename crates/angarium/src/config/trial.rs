@@ -70,7 +70,8 @@ fn try_on_feeds(template: &Template, compiled: &Compiled, feeds: &[&Feed]) -> Tr
 
 /// What a template makes of its sample, or of an event that has what `feed` declares.
 pub(crate) fn render(template: &Template, feed: Option<&Feed>) -> Result<Rendered, Vec<Complaint>> {
-    let compiled = Compiled::compile(template).map_err(|faults| faults.iter().map(told).collect::<Vec<_>>())?;
+    let compiled =
+        Compiled::compile(template).map_err(|faults| faults.iter().map(told).collect::<Vec<_>>())?;
     let made_up = feed.map_or_else(|| "{}".to_owned(), |feed| made_up(template, feed));
     let sample = template.sample.as_deref().unwrap_or(&made_up);
     let event = sampled(template, sample, feed).map_err(|complaints| {

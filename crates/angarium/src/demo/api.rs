@@ -17,6 +17,7 @@ use super::failed;
 use super::traffic::Letter;
 use crate::cli::Failure;
 use crate::http::dto::{Accepted, ActionDone, ActionReason, Kpi, Kpis, LastError, NewNotification, Page, To};
+use crate::http::events::dto::{EventAccepted, NewEvent};
 
 /// Far beyond what a call on loopback takes.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,6 +34,8 @@ pub(super) struct Row {
     pub(super) channel: Option<String>,
     /// None for a list.
     pub(super) to: Option<To>,
+    /// The event that it tells of.
+    pub(super) event_id: Option<String>,
     pub(super) last_error: Option<LastError>,
 }
 
@@ -105,6 +108,11 @@ impl Api {
         } else {
             Err(failed("the batch", &format_args!("{taken} of {sent} taken")))
         }
+    }
+
+    /// Publishes an event.
+    pub(super) async fn publish(&self, event: &NewEvent) -> Result<EventAccepted, Failure> {
+        self.call(Method::POST, "/v1/events", json(event)?).await
     }
 
     /// One notification.

@@ -13,6 +13,7 @@ use angarium_receivers::http::{Received, Receiver, Reply};
 
 use super::api::Row;
 use super::mail::{self, MAIL, MailServer};
+use super::outage::{self, EVENTS};
 use super::picture::{Counts, Group, Snapshot};
 use super::traffic::Letter;
 use super::verdict::{Line, Tally};
@@ -77,8 +78,15 @@ pub(super) const ROLES: [Role; 4] = [
     },
 ];
 
-/// The places in [`ROLES`] of the list's two members, each with its script.
-const MEMBERS: [(usize, &[u16]); 2] = [(0, &[204]), (1, &[503, 204])];
+/// What a receiver does on a path that several of them have.
+pub(super) struct Part {
+    /// The receiver's place in [`ROLES`].
+    pub(super) place: usize,
+    pub(super) script: &'static [u16],
+}
+
+/// The list's two members.
+const MEMBERS: [Part; 2] = [Part { place: 0, script: &[204] }, Part { place: 1, script: &[503, 204] }];
 /// The path of the list's members at their receivers.
 const LIST_PATH: &str = "/ops";
 /// What must come out for the lists `ops` and `nobody`: one message with an effect at each member of the one, and one that
@@ -106,9 +114,11 @@ impl Cast {
             }
             receivers.push(receiver);
         }
-        for (place, script) in MEMBERS {
-            if let Some(receiver) = receivers.get(place) {
-                receiver.script(LIST_PATH, replies(script, Duration::ZERO));
+        for (path, parts) in [(LIST_PATH, MEMBERS), (outage::PATH, outage::SUBSCRIBERS)] {
+            for Part { place, script } in parts {
+                if let Some(receiver) = receivers.get(place) {
+                    receiver.script(path, replies(script, Duration::ZERO));
+                }
             }
         }
         Ok(Cast { receivers, mail: MailServer::start().await? })
@@ -116,7 +126,16 @@ impl Cast {
 
     /// The addresses of the members of the list `ops`.
     pub(super) fn members(&self) -> Vec<String> {
-        MEMBERS.iter().filter_map(|(place, _)| Some(self.receivers.get(*place)?.url(LIST_PATH))).collect()
+        self.urls(&MEMBERS, LIST_PATH)
+    }
+
+    /// The addresses of those who subscribe to outages.
+    pub(super) fn subscribers(&self) -> Vec<String> {
+        self.urls(&outage::SUBSCRIBERS, outage::PATH)
+    }
+
+    fn urls(&self, parts: &[Part], path: &str) -> Vec<String> {
+        parts.iter().filter_map(|part| Some(self.receivers.get(part.place)?.url(path))).collect()
     }
 
     /// Each role with the addresses of its messages.
@@ -147,18 +166,20 @@ impl Cast {
         }
     }
 
-    /// The rows by receiver, those to lists of receivers, and those that are mail.
+    /// The rows by receiver, those to lists of receivers, those that events led to, and those that are mail.
     pub(super) fn grouped(&self, rows: &[Row]) -> Vec<Group> {
+        let (told, sent): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.event_id.is_some());
         let of_receiver = |(role, receiver): (&Role, &Receiver)| {
             let base = receiver.url("/");
-            let its = |row: &&Row| row.to.as_ref().is_some_and(|to| to.address.starts_with(&base));
-            Group { name: role.name, counts: Counts::of(rows.iter().filter(its).map(|row| row.status)) }
+            let its = |row: &&&Row| row.to.as_ref().is_some_and(|to| to.address.starts_with(&base));
+            Group { name: role.name, counts: Counts::of(sent.iter().filter(its).map(|row| row.status)) }
         };
         let mut groups: Vec<Group> = ROLES.iter().zip(&self.receivers).map(of_receiver).collect();
         let (mails, others): (Vec<&Row>, Vec<&Row>) =
-            rows.iter().partition(|row| row.channel.as_deref() == Some(MAIL));
+            sent.iter().partition(|row| row.channel.as_deref() == Some(MAIL));
         let listed = others.iter().filter(|row| row.to.is_none()).map(|row| row.status);
         groups.push(Group { name: LISTS, counts: Counts::of(listed) });
+        groups.push(Group { name: EVENTS, counts: Counts::of(told.iter().map(|row| row.status)) });
         groups.push(Group { name: MAIL, counts: Counts::of(mails.iter().map(|row| row.status)) });
         groups
     }
@@ -166,11 +187,12 @@ impl Cast {
     /// What was seen, by the receivers and by the server, beside what must be.
     pub(super) fn reckoned(&self, now: &Snapshot) -> Vec<Line> {
         let requests: Vec<(usize, Received)> = self.requests().collect();
-        let musts = ROLES.iter().map(|role| role.must).chain([LISTS_MUST]);
+        let musts = ROLES.iter().map(|role| role.must).chain([LISTS_MUST, outage::MUST]);
         let line = |(place, (group, must)): (usize, (&Group, Tally))| {
-            let its = requests.iter().filter(|(at, request)| match request.path == LIST_PATH {
-                true => place == ROLES.len(),
-                false => place == *at,
+            let its = requests.iter().filter(|(at, request)| match &*request.path {
+                LIST_PATH => place == ROLES.len(),
+                outage::PATH => place == ROLES.len() + 1,
+                _ => place == *at,
             });
             Line { name: group.name, must, seen: tally(its, &group.counts) }
         };
@@ -195,6 +217,12 @@ impl Cast {
         };
         let signed = self.requests().filter(|(_, request)| is_signed(request).is_some()).count();
         (signed, self.requests().count())
+    }
+
+    /// How many requests to those who subscribe to outages tell what they must, and how many requests there are.
+    pub(super) fn told_of_the_outage(&self) -> (usize, usize) {
+        let its = || self.requests().filter(|(_, request)| request.path == outage::PATH);
+        (its().filter(|(_, request)| outage::tells(&request.body)).count(), its().count())
     }
 
     /// Every request so far, each with the place of its receiver.

@@ -11,6 +11,7 @@
 mod api;
 mod cast;
 mod mail;
+mod outage;
 mod picture;
 mod screen;
 mod stage;
@@ -34,6 +35,7 @@ use crate::cli::{Exit, Failure};
 use crate::serve::{Server, Signals};
 use api::{Api, Row};
 use cast::Cast;
+use outage::Outage;
 use picture::Snapshot;
 use screen::Screen;
 use stage::Scratch;
@@ -60,7 +62,7 @@ async fn perform(exit: bool) -> Result<ExitCode, Failure> {
     let cast = Cast::assemble().await.map_err(|error| failed("no receivers", &error))?;
     let scratch = Scratch::make(&SystemChance).map_err(|error| failed("no scratch folder", &error))?;
     let secret = stage::make_secret(&SystemChance);
-    let text = stage::configuration(&cast.members(), &cast.mail.url());
+    let text = stage::configuration(&cast.members(), &cast.subscribers(), &cast.mail.url());
     let config = scratch.configure(&text, &secret)?;
     scratch.start_logging().map_err(|error| failed("no log file", &error))?;
     let key_file = config.server.admin_key_file();
@@ -75,6 +77,7 @@ async fn perform(exit: bool) -> Result<ExitCode, Failure> {
         screen: Screen::stdout(),
         deadline: Instant::now() + LIMIT,
         known_again: false,
+        outage: Outage::default(),
     };
     play.screen.lines(&stage::introduction(&scratch, server.address, &text));
     let ended = tokio::select! {
@@ -86,7 +89,13 @@ async fn perform(exit: bool) -> Result<ExitCode, Failure> {
         && !exit
         && !play.screen.is_closed()
     {
-        play.screen.lines(&stage::what_next(&scratch, server.address, &key_file, &play.traffic));
+        play.screen.lines(&stage::what_next(
+            &scratch,
+            server.address,
+            &key_file,
+            &play.traffic,
+            &play.outage,
+        ));
         tokio::select! {
             part = server.failed() => return Err(failed(part, &"ended by itself")),
             () = signals.next() => {}
@@ -115,6 +124,8 @@ struct Play {
     deadline: Instant,
     /// Whether the server knew the notification that was handed in twice.
     known_again: bool,
+    /// What came of the events.
+    outage: Outage,
 }
 
 impl Play {
@@ -131,10 +142,10 @@ impl Play {
     async fn everything_goes_out(&mut self) -> Result<bool, Failure> {
         self.screen.lines(&self.traffic.introduction());
         self.screen.lines(&[picture::marks(), String::new()]);
-        let Play { api, traffic, cast, screen, known_again, .. } = self;
-        let total = traffic.total();
-        let done =
-            async { tokio::try_join!(hand_in(api, traffic, known_again), watch(api, cast, screen, total)) };
+        let Play { api, traffic, cast, screen, known_again, outage, .. } = self;
+        let total = traffic.total() + outage::MUST.ids;
+        let hand_in = hand_in(api, traffic, known_again, outage);
+        let done = async { tokio::try_join!(hand_in, watch(api, cast, screen, total)) };
         match timeout_at(self.deadline, done).await {
             Ok(done) => done.map(|_| true),
             Err(_time_is_up) => Ok(false),
@@ -220,15 +231,22 @@ impl Play {
                 discarded,
             ),
         ];
+        checks.extend(self.outage.checks(self.cast.told_of_the_outage()));
         checks.extend(self.cast.mail.seen().checks(&traffic.duty.id, duty));
         checks
     }
 }
 
-/// Hands everything in: a batch, then one after the other, the first of them twice. Notes whether the server
-/// knew it the second time.
-async fn hand_in(api: &Api, traffic: &Traffic, known_again: &mut bool) -> Result<(), Failure> {
+/// Hands everything in: a batch and an event, then one after the other, the first of them twice, and at the end the event
+/// that nobody is told of. Notes whether the server knew the first of them the second time, and what came of the events.
+async fn hand_in(
+    api: &Api,
+    traffic: &Traffic,
+    known_again: &mut bool,
+    outage: &mut Outage,
+) -> Result<(), Failure> {
     api.send_batch(&traffic.batch).await?;
+    outage.begins(api).await?;
     let mut pace = interval(PACE);
     for (n, letter) in traffic.singles.iter().enumerate() {
         pace.tick().await;
@@ -237,7 +255,7 @@ async fn hand_in(api: &Api, traffic: &Traffic, known_again: &mut bool) -> Result
             *known_again = api.send(letter).await?.duplicate;
         }
     }
-    Ok(())
+    outage.is_seen_again(api).await
 }
 
 /// Shows how things stand until `total` notifications are there and none of them is on its way.

@@ -15,6 +15,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::failed;
 use super::mail::{ADA, DUTY, MAIL, MEMBERS};
+use super::outage::{self, Outage};
 use super::traffic::{Letter, Traffic};
 use crate::cli::Failure;
 use crate::config::Config;
@@ -107,10 +108,11 @@ pub(super) fn make_secret(chance: &dyn Chance) -> String {
     format!("whsec_{}", STANDARD.encode(key))
 }
 
-/// The configuration. The list of receivers has the members `ops`; mail goes to `relay`.
-pub(super) fn configuration(ops: &[String], relay: &str) -> String {
+/// The configuration. The list of receivers has the members `ops`; `subscribers` are told of outages; mail goes to `relay`.
+pub(super) fn configuration(ops: &[String], subscribers: &[String], relay: &str) -> String {
     let ops = array(ops.iter().map(String::as_str));
     let duty = array(MEMBERS);
+    let outages = outage::configuration(HOOKS, subscribers);
     format!(
         r#"[server]
 listen = "127.0.0.1:0"
@@ -139,7 +141,7 @@ members = {ops}
 [lists.{DUTY}]
 channel = "{MAIL}"
 members = {duty}
-
+{outages}
 [security]
 allow_private_addresses = ["127.0.0.0/8"]
 "#
@@ -175,12 +177,14 @@ pub(super) fn what_next(
     server: SocketAddr,
     key_file: &Path,
     traffic: &Traffic,
+    outage: &Outage,
 ) -> Vec<String> {
     let program = std::env::args().next().unwrap_or_else(|| "angarium".to_owned());
     let program = quoted(&program);
     let Letter { id: retried, .. } = &traffic.retried;
     let Letter { id: duty, .. } = &traffic.duty;
     let address = traffic.retried.address();
+    let (again, subscription) = outage.untold();
     let text = format!(
         r#"
 The server stays up until you press ctrl-C. In another terminal:
@@ -196,6 +200,9 @@ The server stays up until you press ctrl-C. In another terminal:
   {program} send --list {OPS} --subject 'Pump 3 stopped' --body 'Pressure fell below 2 bar.'
   {program} send --to {HOOKS}:{address} --subject Test --body Test
   {program} send --to {MAIL}:{ADA} --subject Test --body Test
+  {program} event explain {again} --subscription {subscription}
+  {program} event publish --feed outages --type NewOutage --key 43 \
+    --field feeder='Feeder 14' --field area=Bakakeng --field cause='a blown fuse'
   {program} kpi
 
   curl -s -H "Authorization: Bearer $ANGARIUM_KEY" $ANGARIUM_SERVER/v1/kpis
@@ -230,8 +237,10 @@ mod tests {
     fn the_configuration_that_is_shown_is_one_that_works() {
         let scratch = Scratch { folder: tempfile::tempdir().unwrap().keep() };
         let members = ["http://127.0.0.1:1/ops", "http://127.0.0.1:2/ops"].map(str::to_owned);
+        let subscribers = ["http://127.0.0.1:1/outages", "http://127.0.0.1:2/outages"].map(str::to_owned);
         let secret = make_secret(&SeededChance::new(7));
-        let config = scratch.configure(&configuration(&members, "smtp://127.0.0.1:1"), &secret).unwrap();
+        let config =
+            scratch.configure(&configuration(&members, &subscribers, "smtp://127.0.0.1:1"), &secret).unwrap();
         let list =
             config.lists.iter().find_map(|(name, list)| (name.as_str() == OPS).then_some(list)).unwrap();
         let shown: Vec<&str> = list.members.iter().map(|member| member.address.as_str()).collect();

@@ -12,11 +12,13 @@ use super::api::{Entry, EntryDetail, Row};
 use super::cast::Cast;
 use super::mail::tests::{DUTY_ID, ERROR, fine, mail};
 use super::mail::{self, DIRECT, MAIL, MEMBERS, Seen};
+use super::outage::{self, Outage};
 use super::picture::tests::snapshot;
 use super::picture::{self, Counts, Snapshot};
 use super::stage;
 use super::traffic::Traffic;
 use super::verdict::{Check, Line, Reckoning, Tally, checked, differences, in_words, table, trail_end};
+use crate::http::dto::To;
 
 const FINE: Tally = Tally { requests: 27, ids: 9, effects: 9, delivered: 9, ..Tally::NOTHING };
 
@@ -214,27 +216,43 @@ fn untried(traffic: &Traffic) -> Vec<Row> {
         let to = letter.notification.to.clone();
         let duty = letter.id == traffic.duty.id;
         let channel = to.as_ref().map(|to| to.channel.clone()).or(duty.then(|| MAIL.to_owned()));
-        Row { id: letter.id.clone(), status: Status::Pending, channel, to, last_error: None }
+        let (id, status) = (letter.id.clone(), Status::Pending);
+        Row { id, status, channel, to, event_id: None, last_error: None }
     };
     traffic.batch.iter().chain(&traffic.singles).map(row).collect()
+}
+
+/// What an event led to, for the subscriber with this address.
+fn told(address: String) -> Row {
+    let to = To { channel: stage::HOOKS.to_owned(), address };
+    Row {
+        id: to.address.clone(),
+        status: Status::Pending,
+        channel: Some(to.channel.clone()),
+        to: Some(to),
+        event_id: Some("e".to_owned()),
+        last_error: None,
+    }
 }
 
 #[tokio::test]
 async fn everything_is_in_one_group_and_what_is_drawn_fits_a_hundred_columns() {
     let cast = Cast::assemble().await.unwrap();
     let traffic = Traffic::plan(&cast, &SystemClock::new(), &SeededChance::new(7));
-    let rows = untried(&traffic);
+    let mut rows = untried(&traffic);
+    rows.extend(cast.subscribers().into_iter().map(told));
     let now = Snapshot { groups: cast.grouped(&rows), figures: snapshot(&[]).figures };
-    assert_eq!(now.groups.iter().map(|group| group.counts.pending).sum::<usize>(), traffic.total());
-    assert_eq!(rows.iter().map(|row| &row.id).collect::<BTreeSet<_>>().len(), traffic.total());
+    let total = traffic.total() + outage::MUST.ids;
+    assert_eq!(now.groups.iter().map(|group| group.counts.pending).sum::<usize>(), total);
+    assert_eq!(rows.iter().map(|row| &row.id).collect::<BTreeSet<_>>().len(), total);
     let musts: usize = cast
         .reckoned(&now)
         .iter()
         .map(|line| line.must.delivered + line.must.parked + line.must.discarded)
         .sum();
-    assert_eq!(musts, traffic.total(), "what must come out accounts for all that is sent");
+    assert_eq!(musts, total, "what must come out accounts for all that is sent");
 
-    let configuration = stage::configuration(&cast.members(), &cast.mail.url());
+    let configuration = stage::configuration(&cast.members(), &cast.subscribers(), &cast.mail.url());
     let mut drawn: Vec<String> = configuration.lines().map(|line| format!("    {line}")).collect();
     drawn.extend(cast.introduction());
     drawn.extend(traffic.introduction());
@@ -242,6 +260,7 @@ async fn everything_is_in_one_group_and_what_is_drawn_fits_a_hundred_columns() {
     drawn.extend(picture::lines(&now));
     drawn.extend(table(&cast.reckoned(&now)));
     drawn.extend(checked(&fine().checks(DUTY_ID, ERROR)));
+    drawn.extend(checked(&Outage::default().checks((3, 3))));
     for line in drawn {
         assert!(line.chars().count() <= 100, "{line}");
     }

@@ -72,11 +72,15 @@ impl Traffic {
     /// What is sent, for whoever looks on.
     pub(super) fn introduction(&self) -> Vec<String> {
         let (batch, singles) = (self.batch.len(), self.singles.len());
-        let text = format!(
-            "{} notifications: {batch} in one batch, {singles} one by one, the first of these twice; three are to lists.",
-            self.total()
-        );
-        vec![String::new(), text, String::new()]
+        let total = self.total();
+        vec![
+            String::new(),
+            format!(
+                "{total} notifications: {batch} in one batch, {singles} one by one, the first of these twice;"
+            ),
+            "three are to lists. And two events about one outage, which two subscriptions want.".to_owned(),
+            String::new(),
+        ]
     }
 }
 

@@ -45,13 +45,14 @@ impl Tally {
 }
 
 /// What the columns mean.
-const LEGEND: [&str; 6] = [
+const LEGEND: [&str; 7] = [
     "",
     "  An effect is a request that a receiver acted upon, a duplicate one that it had",
     "  acted upon before. The line of the lists counts one message that went to the",
-    "  two members of ops, and one to a list that does not exist. Of mail, a request is",
-    "  an envelope, and an effect is a mail taken for one recipient; one of the messages",
-    "  went to the list duty.",
+    "  two members of ops, and one to a list that does not exist. The line of the events",
+    "  counts what one event led to; another, about the same outage, led to nothing. Of",
+    "  mail, a request is an envelope, and an effect is a mail taken for one recipient;",
+    "  one of the messages went to the list duty.",
 ];
 
 /// One line of the closing table.

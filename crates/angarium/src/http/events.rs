@@ -160,7 +160,8 @@ mod tests {
             let fields = names.iter().map(|name| (FieldName::parse(name).unwrap(), (*name).to_owned()));
             by_own_names(fields.collect(), &feed)
         };
-        let names: Vec<String> = named(&["feeders", "other"]).unwrap().keys().map(ToString::to_string).collect();
+        let names: Vec<String> =
+            named(&["feeders", "other"]).unwrap().keys().map(ToString::to_string).collect();
         assert_eq!(names, ["feeder", "other"]);
         assert_eq!(named(&["feeder", "feeders"]).unwrap_err().code, Code::InvalidRequest);
     }

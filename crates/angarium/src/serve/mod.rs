@@ -88,7 +88,8 @@ impl Server {
         let store = Arc::new(Store::open(&options(&config)).await?);
         let health = http::Health::default();
         let looking = look_through_after_a_crash(&store, &health);
-        let mut node = Node::new(Arc::clone(&store), followed, build::node(&config, address));
+        let node = Node::new(Arc::clone(&store), followed, build::node(&config, address));
+        let mut node = node.remembering(config.outbox.ledger_retention);
         node.beat().await?;
         health.heed(node.vitals());
         // From the first heartbeat on the clock is the database's, by which keys end.

@@ -13,6 +13,7 @@
 mod command_line;
 mod crashes;
 mod durability;
+mod events;
 mod fairness;
 mod fates;
 mod mail;
@@ -83,4 +84,47 @@ stories! {
     trouble::c200_a_receiver_that_comes_late,
     trouble::figures_count_what_waits,
     trouble::secrets_stay_secret,
+}
+
+/// The stories of events, with that word in their names.
+mod of_events {
+    stories! {
+        events::a_channel_that_vanished_tells_nobody,
+        events::a_cooldown_keeps_further_events_back,
+        events::a_daily_cap_is_kept,
+        events::a_feed_is_managed,
+        events::a_notification_that_nobody_wants_any_more_is_skipped,
+        events::a_repeated_signal_is_told_once,
+        events::a_retry_takes_its_place_again,
+        events::a_subscription_is_managed,
+        events::a_test_reaches_the_test_subscription_alone,
+        events::a_thousand_are_told,
+        events::a_trial_leaves_no_trace,
+        events::a_wrong_subscription_is_refused,
+        events::a_wrong_template_is_refused_and_the_old_one_stays,
+        events::after_an_attempt_in_doubt_the_same_bytes_go_out,
+        events::an_announcement_takes_the_ordinary_path,
+        events::an_event_is_told,
+        events::an_event_sent_twice_is_told_once,
+        events::an_event_that_nobody_wants_is_kept,
+        events::an_older_file_takes_nothing_back,
+        events::at_most_once_is_one_try,
+        events::cloudevents_are_told_in_every_mode,
+        events::events_at_the_command_line,
+        events::every_reason_is_told,
+        events::killed_in_the_middle_of_planning,
+        events::many_events_in_one_request,
+        events::one_address_is_told_once,
+        events::one_bad_line_harms_no_other,
+        events::reasons_of_the_event_are_told,
+        events::what_has_ended_is_not_told,
+        events::what_is_gone_is_not_told,
+        events::what_later_news_made_untrue_is_skipped,
+        events::what_the_catalogue_does_not_know_is_refused,
+        events::what_the_file_declares_is_only_read,
+        events::what_vanished_from_the_file_no_longer_counts,
+        events::what_waits_tells_the_newest,
+        events::what_was_given_up_frees_its_place,
+        events::what_was_not_told_uses_up_no_cooldown,
+    }
 }

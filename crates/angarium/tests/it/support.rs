@@ -185,6 +185,30 @@ impl Installation {
         ask(&self.client, self.address.unwrap(), key, method, path, body).await
     }
 
+    /// One request with the admin key, these headers and this body, and the whole answer.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Response {
+        let mut all = HeaderMap::new();
+        all.insert("authorization", HeaderValue::from_str(&format!("Bearer {KEY}")).unwrap());
+        for (name, value) in headers {
+            all.insert(*name, HeaderValue::from_str(value).unwrap());
+        }
+        let request = Request {
+            method,
+            url: Url::parse(&format!("http://{}{path}", self.address.unwrap())).unwrap(),
+            headers: all,
+            body: body.into().into(),
+            timeout: NEVER,
+            trust: Trust::Operator,
+        };
+        self.client.send(request).await.unwrap_or_else(|fault| panic!("{path}: {fault}\n{}", self.log()))
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, body) = self.call(Method::GET, path, None).await;
         assert_eq!(status, 200, "{path}: {body}");
