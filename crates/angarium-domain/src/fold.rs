@@ -50,9 +50,10 @@ fn single_spaced(text: &str) -> String {
 }
 
 /// A mark without which the letter is still the same one. By their combining class (Unicode 15, table of canonical
-/// combining classes): not the signs that make another letter, as nukta (7), the voicing marks of kana (8) and virama (9).
+/// combining classes): not the signs that make another letter, as nukta (7), the voicing marks of kana (8), virama (9), and
+/// the vowels of Telugu, Thai, Lao and Tibetan (84 to 132, but for the tone marks 107 and 122).
 fn is_diacritic(c: char) -> bool {
-    matches!(canonical_combining_class(c), 1 | 10..=240)
+    matches!(canonical_combining_class(c), 1 | 10..=36 | 107 | 122 | 200..=240)
 }
 
 /// Whether what stands there in `text`, folded, has no letter, digit, mark or underscore on either side.
@@ -103,6 +104,7 @@ mod tests {
         assert!(same("мой", "мои") && same("ёлка", "елка"), "й is и with a breve");
         assert!(same("שָׁלוֹם", "שלום") && same("كَتَبَ", "كتب"), "points");
         assert!(same("น้ำ", "นำ"), "Thai tone marks");
+        assert!(!same("ดุ", "ดู") && !same("ดุ", "ด"), "Thai vowels");
         assert!(!same("øre", "ore") && !same("łuk", "luk") && !same("æ", "ae"), "letters of their own");
         assert!(!same("ハ", "バ"), "another letter, not another accent");
         assert!(same("한국", "\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}"));

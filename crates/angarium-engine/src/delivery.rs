@@ -122,7 +122,11 @@ impl Context {
 
     async fn attempt(self: &Arc<Self>, claim: &Claim, spare: Spare) -> Result<Settlement, Stop> {
         let payload = self.store.load(claim, self.clock.now()).await?.ok_or(Stop::Lost)?;
-        let payload = if claim.tells { telling::prepare(self, claim, payload).await? } else { payload };
+        let payload = match claim.tells {
+            true if payload.suppressed.is_some() => return Err(Stop::Skip(SkipReason::Unsubscribed)),
+            true => telling::prepare(self, claim, payload).await?,
+            false => payload,
+        };
         let message = Arc::new(message_of(claim, &payload));
         match (&claim.list, &claim.address) {
             (None, Some(address)) => self.attempt_address(claim, payload, message, address).await,
@@ -142,9 +146,6 @@ impl Context {
             claim.channel.as_ref().ok_or_else(|| park(FailureClass::PermanentConfig, "no channel"))?;
         let way = self.way(channel)?;
         if let Some(reason) = payload.suppressed {
-            if claim.tells {
-                return Err(Stop::Skip(SkipReason::Unsubscribed));
-            }
             return Err(park(FailureClass::PermanentRecipient, suppressed(&reason)));
         }
         self.last_look(claim, &way).await?;

@@ -109,10 +109,15 @@ impl Leadership {
 
     /// Forgets what was told longer ago than `retention`; only if this node leads.
     pub async fn forget_told(&self, retention: Duration) {
+        let mut forgotten = 0;
         while let Some(tenure) = self.tenure() {
             match self.store.forget_told(self.clock.now().minus(retention), &tenure).await {
+                Ok(0) if forgotten > 0 => {
+                    tracing::info!(ledger.places = forgotten, "places in the ledger were forgotten by age");
+                    return;
+                }
                 Ok(0) => return,
-                Ok(places) => tracing::info!(ledger.places = places, "places in the ledger were forgotten by age"),
+                Ok(places) => forgotten += places,
                 Err(error) => {
                     tracing::warn!(store.error = %error, "old places in the ledger could not be forgotten");
                     self.doubt();

@@ -25,7 +25,7 @@ pub(crate) async fn keep_planning(context: Arc<Context>, wake: Wake, interval: D
                 Ok(Step::Planned { notifications }) => {
                     failed = 0;
                     if notifications > 0 {
-                        wake.deliver();
+                        wake.now();
                     }
                 }
                 // The next step is about something else.

@@ -12,15 +12,14 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// There may be new work.
+    /// There may be something to deliver.
     pub fn now(&self) {
         self.dispatcher.notify_one();
-        self.planner.notify_one();
     }
 
-    /// There may be something to deliver; nothing is to be planned.
-    pub(crate) fn deliver(&self) {
-        self.dispatcher.notify_one();
+    /// There may be something to plan.
+    pub fn plan(&self) {
+        self.planner.notify_one();
     }
 
     /// Returns after the next wake-up, or at once if there was one since the last return: for the dispatcher.

@@ -130,11 +130,7 @@ impl Act {
                 Ok(holder.map(|holder| ActionOutcome::AlreadyTold(holder.id)))
             }
             Action::Cancel if tells => {
-                // What may be told once at most, and may have been, keeps its place.
-                match at_most_once && tried {
-                    true => ledger::keep(tx, key, self.now).await?,
-                    false => ledger::release(tx, key, self.now).await?,
-                }
+                ledger::give_up(tx, key, at_most_once && tried, self.now).await?;
                 Ok(None)
             }
             _ => Ok(None),

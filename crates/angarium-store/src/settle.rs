@@ -16,7 +16,7 @@ use crate::actions;
 use crate::audit::{self, AttemptTold, Fact, RecordedAction};
 use crate::db::{Op, Together, Tx, Value, params, row, statements, together};
 use crate::error::{Result, StoreError};
-use crate::events::ledger;
+use crate::events::ledger::{self, Hold};
 use crate::lanes;
 use crate::types::{AttemptRecord, Key, ScopeChange, Settled, Settlement, TargetResult};
 
@@ -244,13 +244,9 @@ async fn tell(tx: &mut Tx<'_>, standing: &[(&Settlement, i64)]) -> Result<()> {
         })
         .collect();
     ledger::confirm(tx, &delivered).await?;
-    for item in telling {
-        let (State::Parked { at, .. } | State::Skipped { at, .. }) = item.state else { continue };
-        // What may be told once at most, and may have been, keeps its place.
-        let may_have_told = item.at_most_once && item.attempt.is_some();
-        match may_have_told {
-            true => ledger::keep(tx, item.key, at).await?,
-            false => ledger::release(tx, item.key, at).await?,
+    for (item, tries) in standing.iter().filter(|(item, _)| item.tells) {
+        if let State::Parked { at, .. } | State::Skipped { at, .. } = item.state {
+            ledger::give_up(tx, item.key, item.at_most_once && *tries > 0, at).await?;
         }
     }
     Ok(())
@@ -309,6 +305,9 @@ async fn keep_late(
         return Ok((Settled::LateDelivered, vec![attempt_fact(item, attempt, number, false), ended]));
     }
     tx.execute_rows(&INSERT_ATTEMPT, &[attempt_row(item, attempt, number, &status, true)]).await?;
+    if item.tells && matches!(item.state, State::Delivered { .. }) {
+        ledger::told_late(tx, Hold { key: item.key, id: item.id }, attempt.ended_at).await?;
+    }
     let suppressions = item.scopes.iter().filter(|change| change.scope == Scope::SuppressAddress);
     let changes: Vec<_> = suppressions.map(|change| (attempt.ended_at, change)).collect();
     lanes::apply_all(tx, &changes).await?;

@@ -92,7 +92,7 @@ fn named(path: &str, attributes: &BTreeMap<String, String>, feed: &Feed, complai
     for name in attributes.keys().filter(|name| !ATTRIBUTES.contains(&name.as_str())) {
         if FieldName::parse(name).ok().is_none_or(|name| feed.field(&name).is_none()) {
             let message =
-                format!("is neither an attribute of an event nor {}", &no_field(feed)["is no ".len()..]);
+                format!("is neither an attribute of an event nor a {}", &no_field(feed)["is no ".len()..]);
             complaints.push(Complaint::new(format!("{path}.{name}"), message));
         }
     }

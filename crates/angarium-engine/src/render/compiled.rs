@@ -192,7 +192,12 @@ fn join(
     filters::join(state, value, joiner, attribute, kwargs)
 }
 
+/// Looking at the members costs no fuel, so that a list which is longer than fuel lasts is not looked at.
 fn all_defined(list: &Value) -> Result<(), Error> {
+    let length = list.len().and_then(|length| u64::try_from(length).ok());
+    if length.is_none_or(|length| length > FUEL) {
+        return Err(Error::new(ErrorKind::OutOfFuel, "a list has more members than can be rendered"));
+    }
     match list.try_iter()?.any(|member| member.is_undefined()) {
         true => Err(Error::new(ErrorKind::UndefinedError, "a member of the list is undefined")),
         false => Ok(()),

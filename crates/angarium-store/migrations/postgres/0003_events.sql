@@ -92,6 +92,7 @@ CREATE TABLE subscriptions (
 );
 CREATE INDEX subscriptions_version ON subscriptions (version, key);
 CREATE INDEX subscriptions_feed ON subscriptions (feed, key);
+CREATE INDEX subscriptions_changed ON subscriptions (feed, version);
 CREATE INDEX subscriptions_owner ON subscriptions (owner, key) WHERE owner IS NOT NULL;
 CREATE INDEX subscriptions_list ON subscriptions (list) WHERE list IS NOT NULL;
 CREATE INDEX subscriptions_declared ON subscriptions (key) WHERE managed_by = 'file';
@@ -142,7 +143,8 @@ CREATE TABLE suppressed (
     told_by      UUID,                      -- the notification that it was planned as after all
     PRIMARY KEY (event, subscription)
 );
-CREATE INDEX suppressed_waiting ON suppressed (subscription, event) WHERE told_by IS NULL;
+CREATE INDEX suppressed_waiting ON suppressed (subscription, holder, event) WHERE told_by IS NULL;
+CREATE INDEX suppressed_capped ON suppressed (subscription, event) WHERE told_by IS NULL AND reason = 'daily_cap';
 
 -- Reservations that were given back, until what they stood in the way of has been looked at.
 CREATE TABLE releases (

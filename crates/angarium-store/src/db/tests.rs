@@ -148,7 +148,7 @@ type Asked = [(&'static str, &'static str)];
 
 /// FP-05, FP-20: what is asked for each event, step and attempt, and with what.
 fn asked_of_events() -> Vec<(&'static str, &'static Statement, Vec<Value<'static>>)> {
-    let steps: &Asked = &[("UNPLANNED", "1"), ("RELEASE", "11"), ("WAITING", "11"), ("CHANGED_SINCE", "f1")];
+    let steps: &Asked = &[("UNPLANNED", "1"), ("RELEASE", "11"), ("WAITING", "111"), ("CAPPED", "111"), ("CHANGED_SINCE", "f1"), ("AS_THEY_WERE", "f1")];
     let ledger: &Asked = &[
         ("RELEASE", "1"),
         ("TOLD_SINCE", "11"),
@@ -223,6 +223,8 @@ async fn nor_does_anything_on_postgres_go_through_all_of_them() {
          INSERT INTO ledger SELECT n / 10, 'f', n, 'A', n, gen_random_uuid(), 1, n, n FROM generate_series(1, 20000) n;
          INSERT INTO suppressed SELECT n, n / 10, 'cooldown', n, gen_random_uuid(), n FROM generate_series(1, 20000) n;
          INSERT INTO releases SELECT n, n, n FROM generate_series(1, 20000) n;
+         INSERT INTO history SELECT 'subscription', n, 0, CASE WHEN n > 19990 THEN 5 ELSE 1 END, '{}', 1
+         FROM generate_series(1, 20000) n;
          INSERT INTO subscriptions (id, name, feed, filter, channel, address, receiver, active, deleted, cooldown,
              at_most_once, scope, test, managed_by, version, created_at, updated_at)
          SELECT n, 'x', 'f' || n / 100, '{}', 'hooks', 'x', 'x', 1, 0, 0, 0, 'system', 0, 'api', n, 0, 0

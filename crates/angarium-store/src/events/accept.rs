@@ -53,13 +53,14 @@ impl Op for AcceptEvents {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<EventAcceptance>> {
         known::catch_up(tx, &self.planner.known).await?;
+        let mut room = CHUNK;
         if let [item] = &*self.items {
-            return Ok(vec![self.planner.accept(tx, item, self.now).await?.0]);
+            return Ok(vec![self.planner.accept(tx, item, &mut room, self.now).await?.0]);
         }
         let mut answers = Vec::with_capacity(self.items.len());
         for item in &self.items {
             tx.savepoint().await?;
-            let done = self.planner.accept(tx, item, self.now).await;
+            let done = self.planner.accept(tx, item, &mut room, self.now).await;
             answers.push(match tx.close_savepoint(done).await? {
                 Ok((answer, _)) => answer,
                 Err(error) if error.concerns_the_database() => return Err(error),
@@ -83,8 +84,8 @@ impl Op for TryEvent {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Trial> {
         known::catch_up(tx, &self.planner.known).await?;
         tx.savepoint().await?;
-        let mut found = None;
-        let done = match self.planner.accept(tx, &self.item, self.now).await {
+        let (mut found, mut room) = (None, CHUNK);
+        let done = match self.planner.accept(tx, &self.item, &mut room, self.now).await {
             Ok((acceptance, matched)) => {
                 let told = views::told(tx, &acceptance).await;
                 found = Some(told.map(|told| Trial { acceptance, told, matched }));
@@ -102,11 +103,13 @@ impl Op for TryEvent {
 }
 
 impl Planner {
-    /// Accepts one event. Also says how many subscriptions it matches.
+    /// Accepts one event, and plans as much of it as there is `room` left in the transaction. Also says how many
+    /// subscriptions it matches.
     async fn accept(
         &self,
         tx: &mut Tx<'_>,
         item: &NewEvent,
+        room: &mut usize,
         now: Timestamp,
     ) -> Result<(EventAcceptance, usize)> {
         let event = &item.event;
@@ -114,12 +117,14 @@ impl Planner {
         if !matches.feed.has_type(&event.kind) {
             return Ok((EventAcceptance::UnknownType, 0));
         }
-        let (first, rest) = matches.keys.split_at(matches.keys.len().min(CHUNK));
-        let planned_to = first.last().copied().filter(|_| !rest.is_empty());
+        let (first, rest) = matches.keys.split_at(matches.keys.len().min(*room));
+        // Keys begin at 1.
+        let planned_to = (!rest.is_empty()).then(|| first.last().copied().unwrap_or(0));
         let key = self.keys.next(now);
         if !insert(tx, item, key, &matches, planned_to, now).await? {
             return Ok((known_event(tx, item).await?, matches.keys.len()));
         }
+        *room -= first.len();
         if !event.test {
             let source = params![event.feed.as_str(), event.key.as_str(), key.0, event.at];
             tx.execute(&NEWEST_SOURCE, source).await?;

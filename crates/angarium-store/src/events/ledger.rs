@@ -48,6 +48,9 @@ statements! {
 
     FORGET = "DELETE FROM ledger WHERE subscription = $1 AND feed = $2 AND subject = $3 AND type = $4 AND told_at < $5";
 
+    /// Members of its list that it has told.
+    TOLD_SOME = "SELECT 1 FROM targets WHERE notification = $1 AND state = 'accepted' LIMIT 1";
+
     /// What a notification stood for: its own signal, and those that were tied to it.
     STOOD_FOR = "SELECT n.subscription, e.feed, e.subject, e.type, 1,
                 (SELECT count(*) FROM targets t WHERE t.notification = n.key) FROM notifications n JOIN events e ON e.key = n.event
@@ -154,15 +157,37 @@ pub(crate) async fn confirm(tx: &mut Tx<'_>, delivered: &[(Key, Timestamp)]) -> 
     tx.execute_rows(&DELIVERED_AT, &rows).await.map(drop)
 }
 
-/// A notification was given up: its places are free again, and what it stood in the way of is to be looked at.
-pub(crate) async fn release(tx: &mut Tx<'_>, key: Key, now: Timestamp) -> Result<()> {
+/// A notification was given up. Its places are free again, and what it stood in the way of is to be looked at; but what it
+/// told somebody stays told, and what may be told once at most (`tried_at_most_once`) counts as told once it was tried.
+pub(crate) async fn give_up(
+    tx: &mut Tx<'_>,
+    key: Key,
+    tried_at_most_once: bool,
+    now: Timestamp,
+) -> Result<()> {
+    if tried_at_most_once {
+        return keep(tx, key, now).await;
+    }
+    match tx.query_opt(&TOLD_SOME, params![key.0], |_| Ok(())).await? {
+        Some(()) => confirm(tx, &[(key, now)]).await,
+        None => release(tx, key, now).await,
+    }
+}
+
+/// A notification that had been given up was delivered after all: what it told is told, unless another has told it.
+pub(crate) async fn told_late(tx: &mut Tx<'_>, hold: Hold, at: Timestamp) -> Result<()> {
+    retake(tx, hold, at).await?;
+    confirm(tx, &[(hold.key, at)]).await
+}
+
+async fn release(tx: &mut Tx<'_>, key: Key, now: Timestamp) -> Result<()> {
     let freed = tx.query(&RELEASE, params![key.0], |row| row.int(0)).await?;
     let rows: Vec<_> = freed.into_iter().map(|subscription| row![subscription, key.0, now]).collect();
     tx.execute_rows(&RELEASED, &rows).await.map(drop)
 }
 
 /// A notification was given up, and may have been delivered: it counts as told from now on, and nobody is told again.
-pub(crate) async fn keep(tx: &mut Tx<'_>, key: Key, now: Timestamp) -> Result<()> {
+async fn keep(tx: &mut Tx<'_>, key: Key, now: Timestamp) -> Result<()> {
     tx.execute(&KEEP, params![key.0, now]).await.map(drop)
 }
 
@@ -183,9 +208,8 @@ impl Op for Forget {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<usize> {
         fence(tx, &self.tenure).await?;
         let bounds = params![self.before, self.limit];
-        let places = tx.query(&OLDEST, bounds, |row| {
-            Ok((row.int(0)?, row.text(1)?, row.text(2)?, row.text(3)?))
-        });
+        let places =
+            tx.query(&OLDEST, bounds, |row| Ok((row.int(0)?, row.text(1)?, row.text(2)?, row.text(3)?)));
         let places = places.await?;
         let rows: Vec<_> = places
             .iter()
@@ -208,12 +232,17 @@ pub(crate) async fn retake(tx: &mut Tx<'_>, hold: Hold, now: Timestamp) -> Resul
     for (subscription, feed, subject, kind, own, members) in stood_for {
         let place =
             row![subscription, &feed, &subject, &kind, hold.key.0, hold.id.uuid(), members.max(1), now];
-        let taken = !tx.query_rows(&RESERVE, &[place], |row| row.int(0)).await?.is_empty();
-        if own && !taken {
+        loop {
+            let taken = !tx.query_rows(&RESERVE, &[place], |row| row.int(0)).await?.is_empty();
+            if taken || !own {
+                break;
+            }
             let asked = params![subscription, &feed, &subject, &kind];
-            let holder = tx.query_opt(&HOLDER, asked, hold_at).await?;
-            if holder.is_some_and(|holder| holder.key != hold.key) {
-                return Ok(holder);
+            match tx.query_opt(&HOLDER, asked, hold_at).await? {
+                Some(holder) if holder.key == hold.key => break,
+                Some(holder) => return Ok(Some(holder)),
+                // It was given back meanwhile.
+                None => {}
             }
         }
     }

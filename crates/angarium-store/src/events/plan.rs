@@ -92,7 +92,7 @@ enum Verdict {
     Planned(Hold),
 }
 
-/// A notification for each of the candidates is only reserved where something counts it.
+/// Whether the ledger counts what the event tells: tests count for nothing.
 fn reserves(subject: &Subject<'_>) -> bool {
     !subject.event.test
 }

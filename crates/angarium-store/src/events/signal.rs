@@ -14,6 +14,7 @@ use super::types::{RenderedText, Signal, StoredEvent};
 use crate::db::{Op, Tx, params, row, statements};
 use crate::error::{Result, StoreError};
 use crate::key::Keys;
+use crate::routes::as_of;
 use crate::routes::known::{self, Known};
 use crate::types::Key;
 
@@ -92,7 +93,12 @@ impl Op for ReadSignal {
             Ok((event_row(row)?, row.opt_int(22)?, row.opt_int(23)?.is_some(), pinned))
         });
         let Some((stored, subscription, in_doubt, pinned)) = found.await? else { return Ok(None) };
-        let superseded = match self.known.feed(&stored.event.feed) {
+        let feed = match self.known.feed(&stored.event.feed) {
+            Some(feed) => Some(feed),
+            // It is switched off, or gone; what made what untrue is still so.
+            None => as_of::feed(tx, &stored.event.feed, stored.plan_version).await?.map(Arc::new),
+        };
+        let superseded = match feed {
             Some(feed) => superseding(tx, stored.key, &stored.event, &feed).await?.is_some(),
             None => false,
         };

@@ -12,13 +12,15 @@ use angarium_domain::subscription::Subscription;
 use angarium_domain::time::Timestamp;
 
 use super::accept::CHUNK;
+use super::ledger;
 use super::plan::{Planner, Subject};
 use super::rows::{event_columns, event_row};
 use super::types::{Step, StoredEvent, SuppressReason};
-use crate::db::{Op, Tx, params, statements};
+use crate::db::{Op, Row, Tx, params, statements};
 use crate::error::Result;
 use crate::routes::{as_of, known};
 use crate::types::Key;
+use crate::views::first_key;
 
 statements! {
     /// Somebody else who plans it already is passed over.
@@ -29,7 +31,11 @@ statements! {
 
     PLANNED_TO = "UPDATE events SET planned_to = $2 WHERE key = $1";
 
-    CHANGED_SINCE = "SELECT key, id FROM subscriptions WHERE feed = $1 AND version > $2";
+    CHANGED_SINCE = "SELECT key FROM subscriptions WHERE feed = $1 AND version > $2";
+
+    /// What of these was there before, and what it said then.
+    AS_THEY_WERE = "SELECT s.key, h.spec FROM subscriptions s JOIN history h ON h.kind = 'subscription' AND h.name = s.id
+        WHERE s.feed = $1 AND s.version > $2 AND h.since <= $2 AND h.until > $2 AND h.active = 1";
 
     RELEASE = "SELECT n.subscription, n.notification FROM releases n
         WHERE (n.subscription, n.notification) > ($1, $2)
@@ -37,10 +43,17 @@ statements! {
 
     RELEASE_DONE = "DELETE FROM releases WHERE subscription = $1 AND notification = $2";
 
-    /// What the notification stood in the way of, the newest first. A daily cap has no one notification behind it.
+    /// What the notification stood in the way of, the newest first.
     WAITING = concat!("SELECT ", event_columns!(), ", s.reason FROM suppressed s JOIN events e ON e.key = s.event
-        WHERE s.subscription = $1 AND s.told_by IS NULL AND (s.holder = $2 OR s.reason = 'daily_cap')
+        WHERE s.subscription = $1 AND s.holder = $2 AND s.told_by IS NULL AND s.event < $3
         ORDER BY s.event DESC LIMIT 20");
+
+    /// A daily cap has no one notification behind it; what it kept back is news for as long as it counts.
+    CAPPED = concat!("SELECT ", event_columns!(), ", s.reason FROM suppressed s JOIN events e ON e.key = s.event
+        WHERE s.subscription = $1 AND s.reason = 'daily_cap' AND s.told_by IS NULL AND s.event > $2 AND s.event < $3
+        ORDER BY s.event DESC LIMIT 20");
+
+    WANTED = "SELECT active, expires_at FROM subscriptions WHERE key = $1";
 
     GIVEN_UP = "SELECT event, skip_reason FROM notifications WHERE key = $1";
 
@@ -58,6 +71,8 @@ pub(crate) struct Plans {
 
 #[derive(Clone, Copy, Default)]
 struct Last {
+    /// Chunks and what was given back take turns.
+    was_chunk: bool,
     event: i64,
     release: (i64, i64),
 }
@@ -98,13 +113,18 @@ impl Op for PlanStep {
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Step> {
-        if let Some((subscription, notification)) = self.released(tx).await? {
-            return self.replan(tx, subscription, Key(notification)).await;
+        let was_chunk = self.plans.last().was_chunk;
+        for chunk in [!was_chunk, was_chunk] {
+            self.plans.last().was_chunk = chunk;
+            if chunk {
+                if let Some((event, planned_to)) = self.unplanned(tx).await? {
+                    return self.chunk(tx, Key(event), planned_to).await;
+                }
+            } else if let Some((subscription, notification)) = self.released(tx).await? {
+                return self.replan(tx, subscription, Key(notification)).await;
+            }
         }
-        match self.unplanned(tx).await? {
-            Some((event, planned_to)) => self.chunk(tx, Key(event), planned_to).await,
-            None => Ok(Step::Idle),
-        }
+        Ok(Step::Idle)
     }
 }
 
@@ -127,7 +147,8 @@ impl PlanStep {
     async fn unplanned(&self, tx: &mut Tx<'_>) -> Result<Option<(i64, i64)>> {
         let last = self.plans.last().event;
         for after in [last, 0] {
-            let found = tx.query_opt(&UNPLANNED, params![after], |row| Ok((row.int(0)?, row.int(1)?))).await?;
+            let found =
+                tx.query_opt(&UNPLANNED, params![after], |row| Ok((row.int(0)?, row.int(1)?))).await?;
             if let Some((event, planned_to)) = found {
                 self.plans.last().event = event;
                 return Ok(Some((event, planned_to)));
@@ -189,11 +210,11 @@ impl PlanStep {
         };
         let mut matched: HashSet<i64> = now.into_iter().collect();
         let since = params![feed.id.as_str(), stored.plan_version];
-        let changed = tx.query(&CHANGED_SINCE, since, |row| Ok((row.int(0)?, row.text(1)?))).await?;
-        for (key, id) in changed {
+        for key in tx.query(&CHANGED_SINCE, since, |row| row.int(0)).await? {
             matched.remove(&key);
-            let then = as_of::subscription(tx, &id, stored.plan_version).await?;
-            if then.is_some_and(|then| concerns(&then, feed, stored)) {
+        }
+        for (key, spec) in tx.query(&AS_THEY_WERE, since, |row| Ok((row.int(0)?, row.text(1)?))).await? {
+            if as_of::parsed(&spec).is_some_and(|then| concerns(&then, feed, stored)) {
                 matched.insert(key);
             }
         }
@@ -211,16 +232,62 @@ impl PlanStep {
             Ok((row.opt_int(0)?.map(Key), reason))
         });
         let (told_of, skipped) = given_up.await?.unwrap_or_default();
-        let asked = params![subscription, notification.0];
-        let waiting = tx.query(&WAITING, asked, |row| Ok((event_row(row)?, row.word::<SuppressReason>(22)?)));
         let mut notifications = 0;
-        for (stored, reason) in waiting.await? {
+        let mut before = i64::MAX;
+        while notifications == 0 && self.is_wanted(tx, subscription).await? {
+            let waiting = self.waiting(tx, subscription, notification, before).await?;
+            let Some((last, _)) = waiting.last() else { break };
+            before = last.key.0;
             // What could not be sent to this target is not sent there again for the sake of another subscription; what its
             // own no longer wanted is.
-            let same_message = reason == SuppressReason::SameTarget && told_of == Some(stored.key);
-            if same_message && skipped != Some(SkipReason::Unsubscribed) {
-                continue;
+            let waiting = waiting.into_iter().filter(|(stored, reason)| {
+                let same_message = *reason == SuppressReason::SameTarget && told_of == Some(stored.key);
+                !same_message || skipped == Some(SkipReason::Unsubscribed)
+            });
+            match self.first_that_passes(tx, subscription, waiting).await? {
+                Passed::Planned => notifications = 1,
+                Passed::Tied => break,
+                Passed::None => {}
             }
+        }
+        tx.execute(&RELEASE_DONE, params![subscription, notification.0]).await?;
+        Ok(Step::Planned { notifications })
+    }
+
+    async fn is_wanted(&self, tx: &mut Tx<'_>, subscription: i64) -> Result<bool> {
+        let asked = params![subscription];
+        let found = tx.query_opt(&WANTED, asked, |row| {
+            let ended = row.opt_time(1)?.is_some_and(|end| end <= self.now);
+            Ok(row.flag(0)? && !ended)
+        });
+        Ok(found.await?.unwrap_or(false))
+    }
+
+    /// What waited for the notification, or for the daily cap, and is older than `before`: the newest first.
+    async fn waiting(
+        &self,
+        tx: &mut Tx<'_>,
+        subscription: i64,
+        notification: Key,
+        before: i64,
+    ) -> Result<Vec<(StoredEvent, SuppressReason)>> {
+        let waits = |row: &Row<'_>| Ok((event_row(row)?, row.word::<SuppressReason>(22)?));
+        let mut waiting = tx.query(&WAITING, params![subscription, notification.0, before], waits).await?;
+        let a_day_ago = first_key(self.now.minus(ledger::DAY));
+        waiting.extend(tx.query(&CAPPED, params![subscription, a_day_ago, before], waits).await?);
+        waiting.sort_by_key(|(stored, _)| std::cmp::Reverse(stored.key));
+        waiting.truncate(PAGE);
+        Ok(waiting)
+    }
+
+    /// Plans the first of these events that nothing stands in the way of any more.
+    async fn first_that_passes(
+        &self,
+        tx: &mut Tx<'_>,
+        subscription: i64,
+        waiting: impl Iterator<Item = (StoredEvent, SuppressReason)> + Send,
+    ) -> Result<Passed> {
+        for (stored, _) in waiting {
             let Some(feed) = self.planner.known.feed(&stored.event.feed) else { continue };
             let subject = subject(&stored, &feed);
             let (planned, skipped) =
@@ -228,18 +295,26 @@ impl PlanStep {
             if let Some(planned) = planned.first() {
                 let told = params![stored.key.0, subscription, planned.id.uuid()];
                 tx.execute(&TOLD_AFTER_ALL, told).await?;
-                notifications += 1;
-                break;
+                return Ok(Passed::Planned);
             }
-            // Another's notification tells this one, too.
             if skipped.iter().any(|skipped| skipped.reason == SuppressReason::SameTarget) {
-                break;
+                return Ok(Passed::Tied);
             }
         }
-        tx.execute(&RELEASE_DONE, params![subscription, notification.0]).await?;
-        Ok(Step::Planned { notifications })
+        Ok(Passed::None)
     }
 }
+
+/// What became of events that waited.
+enum Passed {
+    Planned,
+    /// Another's notification tells this one, too.
+    Tied,
+    None,
+}
+
+/// Events that waited, looked at in one go.
+const PAGE: usize = 20;
 
 fn subject<'e>(stored: &'e StoredEvent, feed: &'e Feed) -> Subject<'e> {
     Subject { key: stored.key, id: stored.id, event: &stored.event, feed, actor: &stored.accepted_by }

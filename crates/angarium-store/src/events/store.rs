@@ -32,7 +32,7 @@ impl Store {
         self.db.read_for_dispatch(CatchUp(Arc::clone(&self.routes))).await
     }
 
-    async fn learn_for(&self, fresh: bool) -> Result<()> {
+    pub(crate) async fn learn_for(&self, fresh: bool) -> Result<()> {
         if fresh { self.db.read_for_ingest(CatchUp(Arc::clone(&self.routes))).await } else { Ok(()) }
     }
 
@@ -42,12 +42,10 @@ impl Store {
         Ok(self.routes.feed(id))
     }
 
-    /// The feed whose `sources` hold the longest beginning of a CloudEvent's `source`.
-    pub async fn feed_of_source(&self, source: &str) -> Result<Option<Arc<Feed>>> {
-        if let Some(found) = self.routes.feed_of_source(source) {
-            return Ok(Some(found));
-        }
-        self.learn_for(true).await?;
+    /// The feed whose `sources` hold the longest beginning of a CloudEvent's `source`, as this node knows it; `fresh` looks
+    /// at the database first.
+    pub async fn feed_of_source(&self, source: &str, fresh: bool) -> Result<Option<Arc<Feed>>> {
+        self.learn_for(fresh).await?;
         Ok(self.routes.feed_of_source(source))
     }
 

@@ -203,7 +203,7 @@ pub struct StoredEvent {
     pub plan_version: i64,
     /// Not all whom it concerns have been looked at yet.
     pub planning: bool,
-    /// How many subscriptions matched, so far if it is still being planned.
+    /// How many subscriptions matched when it was accepted.
     pub matched: u32,
 }
 
@@ -274,7 +274,7 @@ pub struct Evidence {
 pub struct Trial {
     /// What became of it.
     pub acceptance: EventAcceptance,
-    /// The subscriptions that would be told, with the source row that their texts would be rendered from.
+    /// The subscriptions that would be told.
     pub told: Vec<(SubscriptionId, Subscription)>,
     /// How many subscriptions match.
     pub matched: usize,

@@ -38,6 +38,11 @@ pub(crate) async fn subscription(tx: &mut Tx<'_>, id: &str, version: i64) -> Res
     }
     let then = params!["subscription", id, version];
     let spec = tx.query_opt(&THEN, then, |row| row.text(0)).await?;
+    Ok(spec.and_then(|spec| parsed(&spec)))
+}
+
+/// A subscription from history.
+pub(crate) fn parsed(spec: &str) -> Option<Subscription> {
     // Which kind its channel is makes no difference to what was stored in normal form, but for who is behind the address.
-    Ok(spec.and_then(|spec| Subscription::parse(&spec, &|_| Some(ChannelKind::InApp)).ok()))
+    Subscription::parse(spec, &|_| Some(ChannelKind::InApp)).ok()
 }

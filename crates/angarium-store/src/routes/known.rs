@@ -26,7 +26,7 @@ statements! {
     OBJECTS_SINCE = "SELECT kind, name, spec, active, version FROM objects WHERE version > $1 ORDER BY version, kind, name";
 
     SUBSCRIPTIONS_SINCE = "SELECT key, feed, filter, active, test, version FROM subscriptions
-        WHERE version > $1 OR (version = $1 AND key > $2) ORDER BY version, key LIMIT $3";
+        WHERE (version, key) > ($1, $2) ORDER BY version, key LIMIT $3";
 
     SUBSCRIPTIONS_OF = "SELECT key, feed, filter, active, test, version FROM subscriptions
         WHERE feed = $1 AND key > $2 ORDER BY key LIMIT $3";
@@ -43,7 +43,7 @@ const STEPS: usize = 8;
 pub(crate) struct Known {
     routes: RwLock<Routes>,
     /// Held by whoever catches up.
-    catching_up: tokio::sync::Mutex<()>,
+    catching_up: tokio::sync::Mutex<Option<Learning>>,
     channels: OnceLock<Arc<Channels>>,
 }
 
@@ -133,7 +133,7 @@ impl Known {
         List::parse(spec, &|name| channels.get(name).map(|facts| facts.kind)).ok()
     }
 
-    async fn hold(&self, in_this_thread: bool) -> tokio::sync::MutexGuard<'_, ()> {
+    async fn hold(&self, in_this_thread: bool) -> tokio::sync::MutexGuard<'_, Option<Learning>> {
         if in_this_thread { self.catching_up.blocking_lock() } else { self.catching_up.lock().await }
     }
 }
@@ -152,11 +152,11 @@ pub(crate) async fn catch_up(tx: &mut Tx<'_>, known: &Known) -> Result<()> {
         }
         // On SQLite it is a thread of its own that waits here, and for another thread.
         let in_this_thread = matches!(tx, Tx::Sqlite(_));
-        let _held = known.hold(in_this_thread).await;
+        let mut learning = known.hold(in_this_thread).await;
         match known.position() {
             now if there(now) => {}
             Some(now) if now.timeline == at.timeline => forward(tx, known, now.version, at).await?,
-            _ => anew(tx, known, at).await?,
+            _ => anew(tx, known, &mut learning, at).await?,
         }
     }
     Ok(())
@@ -206,19 +206,58 @@ async fn forward(tx: &mut Tx<'_>, known: &Known, since: i64, at: Position) -> Re
     Ok(())
 }
 
-/// Learns everything.
-async fn anew(tx: &mut Tx<'_>, known: &Known, at: Position) -> Result<()> {
-    let mut routes = Routes { position: Some(at), ..Routes::default() };
-    for object in objects(tx, 0).await? {
-        if let Some(feed) = object.feed() {
-            let index = index_of(tx, &feed).await?;
-            routes.feeds.insert(feed.id.as_str().to_owned(), FeedRoutes { feed: Arc::new(feed), index });
-        } else {
-            routes.take(object, known);
+/// What was learned so far of everything. It takes longer than one operation may where subscriptions are very many, so that
+/// what one operation has learned is there for the next.
+struct Learning {
+    /// The change that it began with; what changed since is caught up with in the end.
+    at: Position,
+    routes: Routes,
+    /// Feeds of which not all subscriptions are known; of the last one, the index so far and how far it goes.
+    left: Vec<Feed>,
+    index: Index,
+    after: i64,
+}
+
+/// Learns everything, from where whoever tried before was cut off.
+async fn anew(tx: &mut Tx<'_>, known: &Known, learning: &mut Option<Learning>, at: Position) -> Result<()> {
+    if learning.as_ref().is_some_and(|learning| learning.at.timeline != at.timeline) {
+        *learning = None;
+    }
+    if learning.is_none() {
+        let mut begun =
+            Learning { at, routes: Routes::default(), left: Vec::new(), index: Index::default(), after: 0 };
+        for object in objects(tx, 0).await? {
+            match object.feed() {
+                Some(feed) => begun.left.push(feed),
+                None => begun.routes.take(object, known),
+            }
+        }
+        *learning = Some(begun);
+    }
+    let Some(far) = learning.as_mut() else { return Ok(()) };
+    while let Some(feed) = far.left.last() {
+        let asked = params![feed.id.as_str(), far.after, PAGE];
+        let page = tx.query(&SUBSCRIPTIONS_OF, asked, Route::read).await?;
+        page.iter().for_each(|route| route.put(&mut far.index, feed));
+        far.after = page.last().map_or(far.after, |route| route.key);
+        if count(&page) == PAGE {
+            continue;
+        }
+        if let Some(feed) = far.left.pop() {
+            let index = std::mem::take(&mut far.index);
+            far.after = 0;
+            far.routes.feeds.insert(feed.id.as_str().to_owned(), FeedRoutes { feed: Arc::new(feed), index });
         }
     }
-    *known.routes.write().unwrap_or_else(PoisonError::into_inner) = routes;
+    if let Some(Learning { at, mut routes, .. }) = learning.take() {
+        routes.position = Some(at);
+        *known.routes.write().unwrap_or_else(PoisonError::into_inner) = routes;
+    }
     Ok(())
+}
+
+fn count<T>(page: &[T]) -> i64 {
+    i64::try_from(page.len()).unwrap_or(i64::MAX)
 }
 
 async fn objects(tx: &mut Tx<'_>, since: i64) -> Result<Vec<Object>> {

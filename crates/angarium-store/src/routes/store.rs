@@ -20,7 +20,8 @@ impl Store {
         expect: Expect,
         now: Timestamp,
     ) -> Result<Changed<StoredObject>> {
-        self.db.write(objects::Put { kind, name: name.to_owned(), spec, expect, now }).await
+        let changed = self.db.write(objects::Put { kind, name: name.to_owned(), spec, expect, now }).await?;
+        Ok(self.known_here(changed).await)
     }
     /// Deletes one that was made through the API; what is needed elsewhere stays ([`Changed::InUse`]).
     pub async fn delete_object(
@@ -30,7 +31,8 @@ impl Store {
         expect: Expect,
         now: Timestamp,
     ) -> Result<Changed<()>> {
-        self.db.write(objects::Delete { kind, name: name.to_owned(), expect, now }).await
+        let changed = self.db.write(objects::Delete { kind, name: name.to_owned(), expect, now }).await?;
+        Ok(self.known_here(changed).await)
     }
     /// One of them; none if there is none, or it was deleted.
     pub async fn object(&self, kind: ObjectKind, name: &str) -> Result<Option<StoredObject>> {
@@ -53,7 +55,8 @@ impl Store {
         expect: Expect,
         now: Timestamp,
     ) -> Result<Changed<StoredSubscription>> {
-        self.db.write(subscriptions::Put { id, subscription, expect, now }).await
+        let changed = self.db.write(subscriptions::Put { id, subscription, expect, now }).await?;
+        Ok(self.known_here(changed).await)
     }
     /// Stores many, up to about 1,000, each on its own, in one commit and under one number; what is there under the same id
     /// is replaced if the API made it. Of an id that stands twice the first is taken, the others are
@@ -63,7 +66,8 @@ impl Store {
         items: Vec<(SubscriptionId, Subscription)>,
         now: Timestamp,
     ) -> Result<Vec<Changed<()>>> {
-        self.db.write(subscriptions::Import { items, now }).await
+        let changed = self.db.write(subscriptions::Import { items, now }).await?;
+        Ok(self.known_here(changed).await)
     }
     /// Deletes one that was made through the API. Made again under the same id, it goes on where it was.
     pub async fn delete_subscription(
@@ -72,7 +76,8 @@ impl Store {
         expect: Expect,
         now: Timestamp,
     ) -> Result<Changed<()>> {
-        self.db.write(subscriptions::Delete { id: id.clone(), expect, now }).await
+        let changed = self.db.write(subscriptions::Delete { id: id.clone(), expect, now }).await?;
+        Ok(self.known_here(changed).await)
     }
     /// One of them; none if there is none, or it was deleted.
     pub async fn subscription(&self, id: &SubscriptionId) -> Result<Option<StoredSubscription>> {
@@ -89,5 +94,13 @@ impl Store {
     /// Makes what is stored agree with a configuration file. Idempotent; one commit.
     pub async fn apply_declared(&self, declared: Declared, now: Timestamp) -> Result<Applied> {
         self.db.write(declared::Apply { declared, now }).await
+    }
+
+    /// Lets this node know at once what was just committed. If it cannot be read now, the next event looks again.
+    async fn known_here<T>(&self, changed: T) -> T {
+        if let Err(error) = self.learn_for(true).await {
+            tracing::warn!(store.error = %error, "a change is stored and not known here yet");
+        }
+        changed
     }
 }

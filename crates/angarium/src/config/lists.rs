@@ -89,7 +89,7 @@ fn address(field: &Field<'_, '_>, kind: ChannelKind, guard: &Guard) -> Option<Ad
 }
 
 /// Why nothing is ever sent to an address of a channel of this kind, as far as it can be told without resolving names.
-pub(super) fn blocked(address: &Address, kind: ChannelKind, guard: &Guard) -> Option<String> {
+pub(crate) fn blocked(address: &Address, kind: ChannelKind, guard: &Guard) -> Option<String> {
     if kind != ChannelKind::Webhook {
         return None;
     }

@@ -44,6 +44,7 @@ use toml::de::DeTable;
 pub use channels::{Channel, Setting, Topology, Transport, Webhook};
 pub use client::ClientSettings;
 pub use email::{Dkim, Email, Login, Oauth, Proof};
+pub(crate) use lists::blocked;
 pub use secret::Secret;
 pub(crate) use secret::drop_line_end;
 pub use settings::{Outbox, Security, Server};

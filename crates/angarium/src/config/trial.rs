@@ -10,6 +10,7 @@ use angarium_domain::event::{Defaults, Event};
 use angarium_domain::feed::{Feed, MANUAL_ANNOUNCEMENT};
 use angarium_domain::id::EventId;
 use angarium_domain::template::Template;
+use angarium_domain::text::FieldName;
 use angarium_domain::time::Timestamp;
 use angarium_engine::render::{Compiled, Facts, Fault, FaultKind, Rendered};
 use serde_json::value::RawValue;
@@ -68,16 +69,27 @@ fn try_on_feeds(template: &Template, compiled: &Compiled, feeds: &[&Feed]) -> Tr
     trial
 }
 
-/// What a template makes of its sample, or of an event that has what `feed` declares.
-pub(crate) fn render(template: &Template, feed: Option<&Feed>) -> Result<Rendered, Vec<Complaint>> {
-    let compiled =
-        Compiled::compile(template).map_err(|faults| faults.iter().map(told).collect::<Vec<_>>())?;
+/// Why a template shows nothing of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NotRendered {
+    /// The event is none.
+    Event(Vec<Complaint>),
+    /// The template does not work, or not on this event.
+    Template(Vec<Complaint>),
+}
+
+/// What a template makes of an event, else of its sample, else of one that has what `feed` declares.
+pub(crate) fn render(
+    template: &Template,
+    event: Option<&str>,
+    feed: Option<&Feed>,
+) -> Result<Rendered, NotRendered> {
+    let compiled = Compiled::compile(template)
+        .map_err(|faults| NotRendered::Template(faults.iter().map(told).collect()))?;
     let made_up = feed.map_or_else(|| "{}".to_owned(), |feed| made_up(template, feed));
-    let sample = template.sample.as_deref().unwrap_or(&made_up);
-    let event = sampled(template, sample, feed).map_err(|complaints| {
-        complaints.into_iter().map(|complaint| complaint.within("event")).collect::<Vec<_>>()
-    })?;
-    rendered(&compiled, &event).map_err(|fault| vec![told(&fault)])
+    let event = event.or(template.sample.as_deref()).unwrap_or(&made_up);
+    let event = sampled(template, event, feed).map_err(NotRendered::Event)?;
+    rendered(&compiled, &event).map_err(|fault| NotRendered::Template(vec![told(&fault)]))
 }
 
 fn rendered(compiled: &Compiled, event: &Event) -> Result<Rendered, Fault> {
@@ -91,12 +103,12 @@ fn rendered(compiled: &Compiled, event: &Event) -> Result<Rendered, Fault> {
     compiled.render(&facts)
 }
 
-/// The event of a sample, with what every event has where the sample does not say it.
+/// The event of a sample, with what every event has where the sample does not say it, and with fields by their own names.
 fn sampled(template: &Template, sample: &str, feed: Option<&Feed>) -> Result<Event, Vec<Complaint>> {
     let not_an_object = |_| vec![Complaint::new("", "must be an object")];
     let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(sample).map_err(not_an_object)?;
-    let feed = feed.map_or("sample", |feed| feed.id.as_str());
-    let standard = [("feed", feed), ("type", template.event_type.as_str()), ("key", "sample")];
+    let feed_id = feed.map_or("sample", |feed| feed.id.as_str());
+    let standard = [("feed", feed_id), ("type", template.event_type.as_str()), ("key", "sample")];
     let standard = standard.map(|(name, value)| (name, Value::from(value).to_string()));
     for (name, value) in &standard {
         if let Ok(value) = serde_json::from_str(value) {
@@ -106,7 +118,12 @@ fn sampled(template: &Template, sample: &str, feed: Option<&Feed>) -> Result<Eve
     let json = serde_json::to_string(&members).unwrap_or_default();
     let at = Timestamp::from_micros(0);
     let defaults = Defaults { source: "sample", external_id: "sample".to_owned(), at };
-    Event::parse(&json, defaults).map(|parsed| parsed.event)
+    let mut event = Event::parse(&json, defaults)?.event;
+    if let Some(feed) = feed {
+        let own = |name: FieldName| feed.field(&name).map_or(name.clone(), |(own, _)| own.clone());
+        event.fields = event.fields.into_iter().map(|(name, value)| (own(name), value)).collect();
+    }
+    Ok(event)
 }
 
 /// The members of an event that has every field that the feed declares.

@@ -51,7 +51,7 @@ impl Room {
 }
 
 /// The part of a room that one body has taken.
-struct Share {
+pub(super) struct Share {
     room: Room,
     taken: OwnedSemaphorePermit,
 }
@@ -71,6 +71,15 @@ impl Share {
         }
         Ok(())
     }
+}
+
+/// So much of the room for all bodies, for a body that never stands in memory as a whole.
+pub(super) fn reserve(request: &Request, bytes: usize) -> Result<Option<Share>, Problem> {
+    let mut share = request.extensions().get::<Room>().map(Share::of).transpose()?;
+    if let Some(share) = &mut share {
+        share.reach(bytes)?;
+    }
+    Ok(share)
 }
 
 /// The bytes of a body, and the room they take for as long as they are there.
@@ -216,10 +225,7 @@ pub(super) async fn read(request: Request, limit: usize, timeout: Duration) -> R
     }
     match tokio::time::timeout(timeout, collect(body, announced, limit, share)).await {
         Ok(bytes) => bytes,
-        Err(_) => {
-            let detail = format!("the body did not arrive within {} s", timeout.as_secs_f64());
-            Err(Problem::new(Code::BodyTimeout, detail))
-        }
+        Err(_) => Err(timed_out(timeout)),
     }
 }
 
@@ -245,8 +251,14 @@ async fn collect(
     Ok(Bytes { bytes, _share: share })
 }
 
-fn too_large(limit: usize) -> Problem {
+/// A body that is larger than is taken here.
+pub(super) fn too_large(limit: usize) -> Problem {
     Problem::new(Code::BodyTooLarge, format!("the body has more than {limit} bytes"))
+}
+
+/// A body of which no more arrived in time.
+pub(super) fn timed_out(timeout: Duration) -> Problem {
+    Problem::new(Code::BodyTimeout, format!("the body did not arrive within {} s", timeout.as_secs_f64()))
 }
 
 #[cfg(test)]

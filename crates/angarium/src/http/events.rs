@@ -13,6 +13,7 @@ mod views;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use angarium_domain::complaints::Complaint;
 use angarium_domain::event::ParsedEvent;
@@ -33,8 +34,8 @@ pub(super) use feeds::{announce, row_gone};
 pub(super) use ingest::{batch, one};
 pub(super) use look::{explain, list, show};
 
-/// What was found out about feeds for one request. The database is asked once at most whether there are feeds that this
-/// node has not heard of.
+/// What was found out about feeds for one request. The database is asked once whether they are what this node knows them
+/// as: their types, fields and names decide how the event is read.
 #[derive(Default)]
 struct Feeds {
     known: HashMap<FeedId, Option<Arc<Feed>>>,
@@ -48,13 +49,14 @@ impl Feeds {
         if let Some(known) = self.known.get(id) {
             return Ok(known.clone());
         }
-        let mut found = app.store.feed(id, false).await?;
-        if found.is_none() && !self.is_fresh {
-            self.is_fresh = true;
-            found = app.store.feed(id, true).await?;
-        }
+        let found = app.store.feed(id, self.is_first()).await?;
         self.known.insert(id.clone(), found.clone());
         Ok(found)
+    }
+
+    /// Whether the database is to be asked.
+    fn is_first(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_fresh, true)
     }
 
     /// The feed that the catalogue gives a CloudEvent's source to.
@@ -62,7 +64,7 @@ impl Feeds {
         if let Some(known) = self.by_source.get(source) {
             return Ok(known.clone());
         }
-        let found = app.store.feed_of_source(source).await?;
+        let found = app.store.feed_of_source(source, self.is_first()).await?;
         self.by_source.insert(source.to_owned(), found.clone());
         Ok(found)
     }
@@ -103,11 +105,17 @@ fn ready(
     if !feed.has_type(&event.kind) {
         return Err(unknown_type(feed));
     }
+    if event.at > asked.now.plus(AHEAD) {
+        return Err(Problem::invalid_field("time", "lies more than an hour ahead of this server's clock"));
+    }
     event.fields = by_own_names(std::mem::take(&mut event.fields), feed)?;
     event.expires_at = event.expires_at.or_else(|| feed.ttl.map(|ttl| event.at.plus(ttl)));
     let id = EventId::generate(&ManualClock::at(asked.now), &*app.chance);
     Ok(NewEvent { id, event, hash, accepted_by: accepted_by.clone() })
 }
+
+/// How far ahead a producer's clock may be. What lies in the future would be the newest about its subject until then.
+const AHEAD: Duration = Duration::from_secs(3600);
 
 /// Fields by the names that the feed gives them; a payload may call them by their aliases. What the feed does not declare
 /// stays as it is: texts may use it.

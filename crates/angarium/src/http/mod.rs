@@ -3,7 +3,7 @@
 //! [`routes`] is the one table of what there is; the router and the OpenAPI document are both built from it.
 //! Around every exchange stands [`exchange`], before the protected routes [`auth`]. [`ingest`] parses into
 //! domain types, so that nothing behind it checks again; [`query`] and [`actions`] ask the store and show what
-//! it says through [`views`]. [`channels`] lets an operator test a way out, [`bounces`] takes in what came back
+//! it says through [`views`]. [`manage`] changes what decides who is told of events. [`channels`] lets an operator test a way out, [`bounces`] takes in what came back
 //! by mail, and [`nodes`] tells of the servers that share the database. Whatever fails is a [`problem`].
 //!
 //! Deliberately absent: TLS (a proxy's work, or another listener's), compression, HTTP/2, and any state
@@ -44,6 +44,7 @@ use angarium_domain::chance::Chance;
 use angarium_domain::limits::Limits;
 use angarium_domain::text::Locale;
 use angarium_domain::time::Clock;
+use angarium_egress::Guard;
 use angarium_engine::catalog::Catalog;
 use angarium_engine::registry::Registry;
 use angarium_engine::render::Renderings;
@@ -75,6 +76,8 @@ pub struct App {
     pub adapters: Registry,
     /// How large things may be.
     pub limits: Limits,
+    /// Whom deliveries may reach.
+    pub guard: Guard,
     /// How long things may take.
     pub bounds: Bounds,
     /// Tells the time.

@@ -107,12 +107,12 @@ fn request_body(taken: Taken) -> RequestBody {
             (body.content("application/json", Content::new(Some(reference(name)))), required)
         }
         Taken::Patch(name) => {
-            let content = || Content::new(Some(reference(name)));
-            (
-                body.content("application/merge-patch+json", content())
-                    .content("application/json", content()),
-                true,
-            )
+            let members = ObjectBuilder::new()
+                .description(Some(format!("Members of {name} as they are to be; null removes one.")))
+                .build();
+            let content = Content::new(Some(members));
+            let body = body.content("application/merge-patch+json", content.clone());
+            (body.content("application/json", content), true)
         }
         Taken::Lines(name) => {
             (body.content("application/x-ndjson", Content::new(Some(reference(name)))), true)
@@ -175,6 +175,7 @@ fn parameter(name: &str, place: ParameterIn, about: &str, required: bool) -> Par
 fn answer(answer: Answer) -> (String, Response) {
     let (status, content) = match answer {
         Answer::Nothing => return ("204".to_owned(), Response::new("Done.")),
+        Answer::StillSo => return ("304".to_owned(), Response::new("It is what you have.")),
         Answer::One(status, name) => (status, ("application/json", reference(name))),
         Answer::Page(name) => (200, ("application/json", page_of(name))),
         Answer::Text(media) => {

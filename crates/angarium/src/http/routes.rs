@@ -48,6 +48,8 @@ pub(super) enum Answer {
     One(u16, &'static str),
     /// A page of such objects.
     Page(&'static str),
+    /// Nothing, with 304: whoever asks has it.
+    StillSo,
     /// Something of this media type.
     Text(&'static str),
 }

@@ -128,6 +128,7 @@ impl Server {
             catalog,
             adapters,
             limits: config.limits.clone(),
+            guard: config.security.guard(),
             clock,
             chance,
             wake,

@@ -85,13 +85,13 @@ pub(super) async fn told_before(
         open.iter().partition(|(_, (_, address, ..))| address.is_empty());
     let told =
         |row: &Row<'_>| Ok((Hold { key: Key(row.int(0)?), id: row.uuid(1)?.into() }, row.opt_time(2)?));
-    let asked: Vec<_> =
-        addresses
-            .iter()
-            .map(|(_, (channel, address, _, once))| row![subject.key.0, channel, address, *once])
-            .collect();
+    let asked: Vec<_> = addresses
+        .iter()
+        .map(|(_, (channel, address, _, once))| row![subject.key.0, channel, address, *once])
+        .collect();
     let mut found = tx.query_each(&SAME_ADDRESS, &asked, told).await?;
-    let asked: Vec<_> = lists.iter().map(|(_, (_, _, list, once))| row![subject.key.0, list, *once]).collect();
+    let asked: Vec<_> =
+        lists.iter().map(|(_, (_, _, list, once))| row![subject.key.0, list, *once]).collect();
     found.extend(tx.query_each(&SAME_LIST, &asked, told).await?);
     for ((place, _), found) in addresses.into_iter().chain(lists).zip(found) {
         let Some(candidate) = candidates.get_mut(*place) else { continue };

@@ -236,6 +236,7 @@ async fn store_many(
 fn answer(app: &App, any_work: bool, replayed: bool, body: impl serde::Serialize) -> Response {
     if any_work {
         app.wake.now();
+        app.wake.plan();
     }
     let mut response = (StatusCode::ACCEPTED, Json(body)).into_response();
     if replayed {

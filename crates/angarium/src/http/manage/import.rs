@@ -1,12 +1,21 @@
-//! Many subscriptions in one request, one a line. Each is stored or refused by itself; the answer says which, a line for
-//! each, and ends with a line that says so, so that an answer that broke off is told from one that is whole.
+//! Many subscriptions in one request, one a line. Each is stored or refused by itself, and the answer says which, in the
+//! order of the lines, while the rest still arrives. Its last line says how it ended, so that an answer that broke off is
+//! told from one that is whole.
+//!
+//! Neither the body nor the answer ever stands in memory as a whole. Whoever sends without reading what is answered is not
+//! waited for until a good deal of the answer has piled up.
 
+mod answer;
+mod lines;
+
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use angarium_domain::subscription::Subscription;
 use angarium_domain::text::SubscriptionId;
-use angarium_store::{Changed, Expect};
+use angarium_store::Changed;
 use axum::Extension;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -17,12 +26,11 @@ use super::super::exchange::Asked;
 use super::super::problem::{Code, Problem};
 use super::super::{App, Shared, body};
 use super::done;
-use super::subscriptions::{new_id, read};
-
-/// Lines of a request.
-const MOST_LINES: usize = 100_000;
-/// Subscriptions that are stored in one commit.
-const CHUNK: usize = 1000;
+use super::draft::{Draft, Lists};
+use super::objects::apart;
+use super::subscriptions::new_id;
+use answer::{Answer, WAITING_BYTES};
+use lines::{CHUNK_BYTES, Chunk, Line, Lines, MOST_BYTES};
 
 /// A line of the answer.
 #[derive(Serialize)]
@@ -30,7 +38,16 @@ const CHUNK: usize = 1000;
 enum Told {
     Stored { line: usize, id: String },
     Refused { line: usize, problem: ProblemBody },
+    Progress { progress: Count },
+    BrokenOff { problem: ProblemBody },
     Done { done: bool, stored: usize, refused: usize },
+}
+
+/// Lines so far.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Count {
+    stored: usize,
+    refused: usize,
 }
 
 /// `POST /v1/subscriptions/import`
@@ -44,68 +61,146 @@ pub(in crate::http) async fn import(
         return Err(body::unsupported("the content type must be application/x-ndjson"));
     }
     body::check_charset(parameters)?;
-    let bytes = body::read(request, app.limits.batch_bytes, app.bounds.body_timeout).await?;
-    let reader = Arc::clone(&app);
-    let (_held, (good, mut told)) = bytes.work_apart(move |bytes| lines(&reader, bytes)).await?;
-    for chunk in good.chunks(CHUNK) {
-        let items = chunk.iter().map(|(_, id, subscription)| (id.clone(), subscription.clone())).collect();
-        let changed = app.store.import_subscriptions(items, asked.now).await?;
-        for ((line, id, _), changed) in chunk.iter().zip(changed) {
-            told.push(match changed {
-                Changed::Conflict(_) => {
-                    refused(*line, &Problem::invalid_field("id", "stands in this request before"))
-                }
-                changed => match done(changed, Code::SubscriptionNotFound, Expect::Anything) {
-                    Ok(_) => Told::Stored { line: *line, id: id.to_string() },
-                    Err(problem) => refused(*line, &problem),
-                },
-            });
+    let room = body::reserve(&request, CHUNK_BYTES + app.limits.request_bytes + WAITING_BYTES)?;
+    let lines = Lines::of(request.into_body(), app.limits.request_bytes, app.bounds.body_timeout);
+    if lines.announced() > MOST_BYTES {
+        return Err(body::too_large(MOST_BYTES));
+    }
+    let (answer, told) = Answer::begin();
+    let import = Import { app, asked, answer, count: Count::default(), ids: HashSet::new() };
+    tokio::spawn(async move {
+        // The answer is whole before what nobody looks at has arrived.
+        if let Some(unread) = import.run(lines).await {
+            unread.pass_over().await;
         }
-    }
-    app.wake.now();
-    told.sort_by_key(|one| match one {
-        Told::Stored { line, .. } | Told::Refused { line, .. } => *line,
-        Told::Done { .. } => usize::MAX,
+        drop(room);
     });
-    let stored = told.iter().filter(|one| matches!(one, Told::Stored { .. })).count();
-    told.push(Told::Done { done: true, stored, refused: told.len() - stored });
-    let mut answer = String::new();
-    for line in &told {
-        answer.push_str(&serde_json::to_string(line).unwrap_or_default());
-        answer.push('\n');
-    }
-    Ok((StatusCode::OK, [(header::CONTENT_TYPE, "application/x-ndjson")], answer).into_response())
+    let told = Body::new(told);
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, "application/x-ndjson")], told).into_response())
 }
 
-fn refused(line: usize, problem: &Problem) -> Told {
-    Told::Refused { line, problem: problem.body(None) }
+/// A request that is being worked on.
+struct Import {
+    app: Shared,
+    asked: Asked,
+    answer: Answer,
+    count: Count,
+    /// The ids that its lines have named so far.
+    ids: HashSet<SubscriptionId>,
 }
 
 /// A line that can be stored.
 type Good = (usize, SubscriptionId, Subscription);
 
-/// The lines that can be stored, and those that cannot. Empty lines are passed over; they count.
-fn lines(app: &App, bytes: &[u8]) -> Result<(Vec<Good>, Vec<Told>), Problem> {
-    let (mut good, mut told) = (Vec::new(), Vec::new());
-    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
-        if number > MOST_LINES {
-            let detail = format!("at most {MOST_LINES} lines are taken in one request");
-            return Err(Problem::new(Code::BatchTooLarge, detail));
-        }
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        let subscription = match line.len() > app.limits.request_bytes {
-            true => {
-                let detail = format!("the line has more than {} bytes", app.limits.request_bytes);
-                Err(Problem::new(Code::BodyTooLarge, detail))
+impl Import {
+    /// Stores chunk after chunk, until there is no more, or nobody listens. Gives back what may have more to come.
+    async fn run(mut self, mut lines: Lines) -> Option<Lines> {
+        loop {
+            let Chunk { lines: found, end } = lines.next().await;
+            let (told, end) = match self.store(found).await {
+                Ok(told) => (told, end),
+                Err(problem) => (Vec::new(), Some(Err(problem))),
+            };
+            let last = match &end {
+                None => Told::Progress { progress: self.count },
+                Some(Ok(())) => {
+                    let Count { stored, refused } = self.count;
+                    Told::Done { done: true, stored, refused }
+                }
+                Some(Err(problem)) => Told::BrokenOff { problem: self.body(problem) },
+            };
+            let text: String = told.iter().chain([&last]).map(written).collect();
+            let listening = self.answer.tell(text).await;
+            match end {
+                None if listening => {}
+                Some(Err(problem)) if problem.code != Code::BodyTimeout => return Some(lines),
+                _ => return None,
             }
-            false => body::check(line, app.limits.json_depth).and_then(|text| read(app, text)),
-        };
-        match subscription {
-            Ok((id, subscription)) => good.push((number, id.unwrap_or_else(|| new_id(app)), subscription)),
-            Err(problem) => told.push(refused(number, &problem)),
         }
     }
-    Ok((good, told))
+
+    /// What became of each of these lines. Fails if nobody knows.
+    async fn store(&mut self, lines: Vec<(usize, Line)>) -> Result<Vec<Told>, Problem> {
+        let app = Arc::clone(&self.app);
+        let read = move || lines.into_iter().map(|(number, line)| (number, read(&app, &line))).collect();
+        let drafts: Vec<(usize, Result<Draft, Problem>)> = apart(read).await?;
+        let (mut good, mut told) = (Vec::new(), Vec::new());
+        let mut lists = Lists::default();
+        for (line, draft) in drafts {
+            match self.judged(draft, &mut lists).await {
+                Ok((id, subscription)) => good.push((line, id, subscription)),
+                // What the server cannot tell is no fault of the line.
+                Err(problem) if problem.cause.is_some() => return Err(problem),
+                Err(problem) => told.push((line, Err(problem))),
+            }
+        }
+        told.extend(self.write(good).await?);
+        told.sort_by_key(|(line, _)| *line);
+        Ok(told.into_iter().map(|(line, result)| self.told(line, result)).collect())
+    }
+
+    async fn judged(
+        &mut self,
+        draft: Result<Draft, Problem>,
+        lists: &mut Lists,
+    ) -> Result<(SubscriptionId, Subscription), Problem> {
+        let draft = draft?;
+        let id = draft.id.clone();
+        let (subscription, _) = draft.judged(&self.app, lists).await?;
+        match id {
+            None => Ok((new_id(&self.app), subscription)),
+            Some(id) if self.ids.insert(id.clone()) => Ok((id, subscription)),
+            Some(_) => Err(Problem::invalid_field("id", "stands in this request before")),
+        }
+    }
+
+    async fn write(&self, good: Vec<Good>) -> Result<Vec<(usize, Result<SubscriptionId, Problem>)>, Problem> {
+        if good.is_empty() {
+            return Ok(Vec::new());
+        }
+        let items = good.iter().map(|(_, id, subscription)| (id.clone(), subscription.clone())).collect();
+        let changed: Vec<Changed<()>> = self.app.store.import_subscriptions(items, self.asked.now).await?;
+        self.app.wake.now();
+        let result = |((line, id, _), changed): (Good, Changed<()>)| {
+            let done = done(changed, Code::SubscriptionNotFound, Code::AlreadyExists);
+            (line, done.map(|_| id))
+        };
+        Ok(good.into_iter().zip(changed).map(result).collect())
+    }
+
+    fn told(&mut self, line: usize, result: Result<SubscriptionId, Problem>) -> Told {
+        match result {
+            Ok(id) => {
+                self.count.stored += 1;
+                Told::Stored { line, id: id.to_string() }
+            }
+            Err(problem) => {
+                self.count.refused += 1;
+                Told::Refused { line, problem: problem.body(None) }
+            }
+        }
+    }
+
+    /// Why it went no further. The log has what the answer may not tell.
+    fn body(&self, problem: &Problem) -> ProblemBody {
+        if let Some(cause) = &problem.cause {
+            let code = problem.code.as_str();
+            tracing::error!(request.id = &*self.asked.id, code, cause, "an import could not go on");
+        }
+        problem.body(Some(&self.asked.id))
+    }
+}
+
+fn read(app: &App, line: &Line) -> Result<Draft, Problem> {
+    match line {
+        Line::Whole(bytes) => Draft::read(app, body::check(bytes, app.limits.json_depth)?),
+        Line::TooLong => {
+            let detail = format!("the line has more than {} bytes", app.limits.request_bytes);
+            Err(Problem::new(Code::BodyTooLarge, detail))
+        }
+    }
+}
+
+fn written(told: &Told) -> String {
+    serde_json::to_string(told).unwrap_or_default() + "\n"
 }

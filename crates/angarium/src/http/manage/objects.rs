@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use angarium_domain::complaints::Complaint;
+use angarium_domain::complaints::{Complaint, MOST_COMPLAINTS};
 use angarium_domain::feed::Feed;
 use angarium_domain::list::List;
 use angarium_domain::text::{ChannelName, FeedId, ListName};
-use angarium_store::{Expect, ObjectKind, StoredObject};
-use axum::extract::{Path, RawQuery, Request, State};
+use angarium_store::{Expect, ManagedBy, ObjectKind, StoredObject};
+use axum::Extension;
+use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::{Extension, Json};
 use serde_json::value::RawValue;
 
 use super::super::body::Bytes;
@@ -22,7 +22,8 @@ use super::super::fields::Params;
 use super::super::problem::{Code, Problem};
 use super::super::{App, Shared, body};
 use super::json::{self, ADDED, Object};
-use super::{done, expectation, in_path, made, shown, written};
+use super::{PathName, done, expectation, in_path, made, shown, written};
+use crate::config::blocked;
 
 /// A sort of object: where it stands, what it is called, and how it is read.
 pub(in crate::http) struct Sort {
@@ -49,7 +50,7 @@ pub(in crate::http) static FEEDS: Sort = Sort {
     name_of: |id| FeedId::parse(id).ok().map(|id| id.to_string()),
     id_of: str::to_owned,
     read: |_, name, json| {
-        let id = named("id", name, FeedId::parse)?;
+        let id = own_name("id", name, FeedId::parse)?;
         let feed = Feed::parse(id.clone(), json).map_err(invalid)?;
         Ok((id.to_string(), feed.to_json()))
     },
@@ -64,20 +65,32 @@ pub(in crate::http) static LISTS: Sort = Sort {
     name_of: |name| ListName::parse(name).ok().map(|name| name.to_string()),
     id_of: str::to_owned,
     read: |app, name, json| {
-        let name = named("name", name, ListName::parse)?;
+        let name = own_name("name", name, ListName::parse)?;
         let kind_of = |channel: &ChannelName| app.channels.get(channel).map(|facts| facts.kind);
         let list = List::parse(json, &kind_of).map_err(invalid)?;
+        check_members(app, &list)?;
         Ok((name.to_string(), list.to_json()))
     },
 };
 
-fn named<T, E: std::fmt::Display>(
+fn own_name<T, E: std::fmt::Display>(
     member: &'static str,
     name: Option<&str>,
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, Problem> {
     let name = name.ok_or_else(|| Problem::invalid_field(member, "is required"))?;
     parse(name).map_err(|error| invalid(vec![Complaint::new(member, error)]))
+}
+
+/// Refuses members that nothing could ever be sent to.
+fn check_members(app: &App, list: &List) -> Result<(), Problem> {
+    let Some(facts) = app.channels.get(&list.channel) else { return Ok(()) };
+    let refused = list.members.iter().filter_map(|member| {
+        let why = blocked(&member.address, facts.kind, &app.guard)?;
+        Some(Complaint::new("members", format_args!("holds {}, which {why}", member.address.as_str())))
+    });
+    let refused: Vec<Complaint> = refused.take(MOST_COMPLAINTS).collect();
+    if refused.is_empty() { Ok(()) } else { Err(invalid(refused)) }
 }
 
 /// `POST /v1/feeds`, `/v1/lists`, `/v1/templates`
@@ -87,9 +100,8 @@ pub(in crate::http) async fn make(
     Extension(asked): Extension<Asked>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let expect = expectation(request.headers(), Expect::Absent)?;
     let bytes = taken(&app, request, false).await?;
-    store(sort, &app, &asked, None, bytes, expect).await
+    store(sort, &app, &asked, None, bytes, Expect::Absent).await
 }
 
 /// `PUT /v1/feeds/{id}` and so on
@@ -97,12 +109,13 @@ pub(in crate::http) async fn put(
     sort: &'static Sort,
     State(app): State<Shared>,
     Extension(asked): Extension<Asked>,
-    Path(id): Path<String>,
+    path: PathName,
     request: Request,
 ) -> Result<Response, Problem> {
+    let name = named(sort, path)?;
     let expect = expectation(request.headers(), Expect::Anything)?;
     let bytes = taken(&app, request, false).await?;
-    store(sort, &app, &asked, Some(id), bytes, expect).await
+    store(sort, &app, &asked, Some(name), bytes, expect).await
 }
 
 /// `PATCH /v1/feeds/{id}` and so on
@@ -110,12 +123,16 @@ pub(in crate::http) async fn patch(
     sort: &'static Sort,
     State(app): State<Shared>,
     Extension(asked): Extension<Asked>,
-    Path(id): Path<String>,
+    path: PathName,
     request: Request,
 ) -> Result<Response, Problem> {
+    let name = named(sort, path)?;
     let expect = expectation(request.headers(), Expect::Present)?;
     let bytes = taken(&app, request, true).await?;
-    let before = find(sort, &app, &id).await?;
+    let before = find(sort, &app, &name).await?;
+    if before.managed_by == ManagedBy::File {
+        return Err(Problem::plain(Code::ManagedByFile));
+    }
     let (reader, spec) = (Arc::clone(&app), before.spec);
     let merge = move |bytes: &[u8]| {
         let patch = raw(body::check(bytes, reader.limits.json_depth)?)?;
@@ -124,18 +141,18 @@ pub(in crate::http) async fn patch(
     let (_held, merged) = bytes.work(merge).await?;
     // Somebody else's change in between is not to be lost.
     let expect = if expect == Expect::Present { Expect::Version(before.version) } else { expect };
-    keep(sort, &app, &asked, Some(id), &merged, expect).await
+    keep(sort, &app, &asked, Some(name), merged, expect).await
 }
 
 /// `GET /v1/feeds/{id}` and so on
 pub(in crate::http) async fn show(
     sort: &'static Sort,
     State(app): State<Shared>,
-    Path(id): Path<String>,
+    path: PathName,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let found = find(sort, &app, &id).await?;
-    Ok(shown(&headers, found.version, view(sort, &found)?.get().to_owned()))
+    let found = find(sort, &app, &named(sort, path)?).await?;
+    Ok(shown(&headers, found.version, view(sort, &found, &[])?.get().to_owned()))
 }
 
 /// `DELETE /v1/feeds/{id}` and so on
@@ -143,12 +160,14 @@ pub(in crate::http) async fn delete(
     sort: &'static Sort,
     State(app): State<Shared>,
     Extension(asked): Extension<Asked>,
-    Path(id): Path<String>,
+    path: PathName,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
+    let name = named(sort, path)?;
     let expect = expectation(&headers, Expect::Anything)?;
-    let name = (sort.name_of)(&id).ok_or_else(|| Problem::plain(sort.not_found))?;
-    done(app.store.delete_object(sort.kind, &name, expect, asked.now).await?, sort.not_found, expect)?;
+    let changed = app.store.delete_object(sort.kind, &name, expect, asked.now).await?;
+    done(changed, sort.not_found, Code::PreconditionFailed)?;
+    app.wake.now();
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -166,8 +185,9 @@ pub(in crate::http) async fn list(
     found.truncate(limit);
     let last = found.last().filter(|_| more);
     let next = last.map(|last| cursor::write(sort.listing, last.name.as_bytes()));
-    let items: Result<Vec<Box<RawValue>>, Problem> = found.iter().map(|object| view(sort, object)).collect();
-    let Json(page) = Json(Page { items: items?, next });
+    let items: Result<Vec<Box<RawValue>>, Problem> =
+        found.iter().map(|object| view(sort, object, &[])).collect();
+    let page = Page { items: items?, next };
     Ok(written(StatusCode::OK, serde_json::to_string(&page).unwrap_or_default()))
 }
 
@@ -181,79 +201,86 @@ pub(super) async fn taken(app: &App, request: Request, patch: bool) -> Result<By
     }
 }
 
-async fn find(sort: &Sort, app: &App, id: &str) -> Result<StoredObject, Problem> {
-    let not_found = || Problem::plain(sort.not_found);
-    let name = (sort.name_of)(id).ok_or_else(not_found)?;
-    app.store.object(sort.kind, &name).await?.ok_or_else(not_found)
+/// The name in the store of what a path names.
+fn named(sort: &Sort, path: PathName) -> Result<String, Problem> {
+    let id = path.or(sort.not_found)?;
+    (sort.name_of)(&id).ok_or_else(|| Problem::plain(sort.not_found))
+}
+
+async fn find(sort: &Sort, app: &App, name: &str) -> Result<StoredObject, Problem> {
+    app.store.object(sort.kind, name).await?.ok_or_else(|| Problem::plain(sort.not_found))
 }
 
 async fn store(
     sort: &'static Sort,
     app: &Shared,
     asked: &Asked,
-    id: Option<String>,
+    name: Option<String>,
     bytes: Bytes,
     expect: Expect,
 ) -> Result<Response, Problem> {
     let depth = app.limits.json_depth;
     let (_held, text) = bytes.work(move |bytes| Ok(body::check(bytes, depth)?.to_owned())).await?;
-    keep(sort, app, asked, id, &text, expect).await
+    keep(sort, app, asked, name, text, expect).await
 }
 
-/// Reads an object apart from everything else, since that may mean to render a template, and stores it.
+/// Stores an object under the name that the path gives it, or makes one under its own.
 async fn keep(
     sort: &'static Sort,
     app: &Shared,
     asked: &Asked,
-    id: Option<String>,
-    text: &str,
+    name: Option<String>,
+    text: String,
     expect: Expect,
 ) -> Result<Response, Problem> {
-    let name = match id {
-        Some(id) => Some((sort.name_of)(&id).ok_or_else(|| Problem::plain(sort.not_found))?),
-        None => None,
+    let conflict = if name.is_some() { Code::PreconditionFailed } else { Code::AlreadyExists };
+    let reader = Arc::clone(app);
+    let (name, spec) = apart(move || read(sort, &reader, name.as_deref(), &text)).await??;
+    let warnings = match sort.kind {
+        ObjectKind::Template => super::templates::try_out(app, &spec).await?,
+        ObjectKind::Feed | ObjectKind::List => Vec::new(),
     };
-    let (reader, text) = (Arc::clone(app), text.to_owned());
-    let read = tokio::task::spawn_blocking(move || read(sort, &reader, name.as_deref(), &text));
-    let read = read.await.map_err(|error| Problem::internal(error.to_string()))?;
-    let (name, spec) = read?;
-    if sort.kind == ObjectKind::Template {
-        super::templates::try_out(app, &spec).await?;
-    }
     let changed = app.store.put_object(sort.kind, &name, spec, expect, asked.now).await?;
-    let (object, created) = done(changed, sort.not_found, expect)?;
+    let (object, created) = done(changed, sort.not_found, conflict)?;
     app.wake.now();
     let location = format!("/v1/{}/{}", sort.path, in_path(&(sort.id_of)(&object.name)));
-    Ok(made(created, &location, object.version, view(sort, &object)?.get().to_owned()))
+    Ok(made(created, &location, object.version, view(sort, &object, &warnings)?.get().to_owned()))
 }
 
+/// Works elsewhere than where connections are served: ten thousand addresses are to be read, or a template rendered.
+pub(super) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Problem::internal(error.to_string()))
+}
+
+/// Its name in the store and its JSON as it is stored. The name that it gives itself must be that of the path.
 fn read(sort: &Sort, app: &App, path: Option<&str>, text: &str) -> Result<(String, String), Problem> {
     let mut object = json::object(text)?;
     for added in ADDED.iter().chain(["active"].iter()) {
         object.remove(*added);
     }
-    let Some(member) = sort.named_by else {
-        object.remove("id");
-        let (name, spec) = (sort.read)(app, None, &json::text(&object))?;
-        if path.is_some_and(|path| path != name) {
-            let message = "cannot be changed: they are the template's name. Make another template";
-            return Err(Problem::invalid_field("event_type, channel and locale", message));
+    let id = json::name(&mut object, "id")?;
+    let (name, spec) = match sort.named_by {
+        Some(member) => {
+            let given = if member == "id" { id.clone() } else { json::name(&mut object, member)? };
+            if let Some(path) = path {
+                json::same_name(given.as_deref(), member, path)?;
+            }
+            (sort.read)(app, path.or(given.as_deref()), &json::text(&object))?
         }
-        return Ok((name, spec));
+        None => (sort.read)(app, None, &json::text(&object))?,
     };
-    // What is shown has its name twice where it is not its id.
-    if member != "id" {
-        object.remove("id");
+    if path.is_some_and(|path| path != name) {
+        let message = "cannot be changed: they are the template's name. Make another template";
+        return Err(Problem::invalid_field("event_type, channel and locale", message));
     }
-    let given = json::name(&mut object, member)?;
-    if let Some(path) = path {
-        json::same_name(given.as_deref(), member, path)?;
-    }
-    (sort.read)(app, path.or(given.as_deref()), &json::text(&object))
+    json::same_name(id.as_deref(), "id", &(sort.id_of)(&name))?;
+    Ok((name, spec))
 }
 
 /// An object as it is shown: what it says, and what is known of it.
-fn view(sort: &Sort, object: &StoredObject) -> Result<Box<RawValue>, Problem> {
+fn view(sort: &Sort, object: &StoredObject, warnings: &[String]) -> Result<Box<RawValue>, Problem> {
     let mut members: Object =
         serde_json::from_str(&object.spec).map_err(|error| Problem::internal(error.to_string()))?;
     if let Some(member) = sort.named_by {
@@ -265,9 +292,13 @@ fn view(sort: &Sort, object: &StoredObject) -> Result<Box<RawValue>, Problem> {
     members.insert("version".to_owned(), json::member(object.version));
     members.insert("created_at".to_owned(), json::member(object.created_at));
     members.insert("updated_at".to_owned(), json::member(object.updated_at));
+    if !warnings.is_empty() {
+        members.insert("warnings".to_owned(), json::member(warnings));
+    }
     Ok(json::member(&members))
 }
 
-fn raw(text: &str) -> Result<Box<RawValue>, Problem> {
+/// JSON that is kept as it was written.
+pub(super) fn raw(text: &str) -> Result<Box<RawValue>, Problem> {
     RawValue::from_string(text.to_owned()).map_err(|error| Problem::internal(error.to_string()))
 }

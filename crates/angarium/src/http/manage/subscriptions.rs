@@ -1,10 +1,11 @@
 //! Subscriptions: many, each with an opaque public id.
 
-use angarium_domain::subscription::Subscription;
-use angarium_domain::text::{ChannelName, SubscriptionId};
-use angarium_store::{Expect, StoredSubscription, SubscriptionFilter};
+use std::sync::Arc;
+
+use angarium_domain::text::SubscriptionId;
+use angarium_store::{Expect, ManagedBy, StoredSubscription, SubscriptionFilter};
 use axum::Extension;
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use base64::Engine;
@@ -13,14 +14,14 @@ use serde_json::value::RawValue;
 
 use super::super::cursor::{self, Listing, Slice};
 use super::super::dto::Page;
-use super::super::events::invalid;
 use super::super::exchange::Asked;
 use super::super::fields::Params;
 use super::super::problem::{Code, Problem};
 use super::super::{App, Shared, body};
-use super::json::{self, ADDED, Object};
-use super::objects::taken;
-use super::{done, expectation, made, shown, written};
+use super::draft::{Draft, Lists};
+use super::json::{self, Object};
+use super::objects::{raw, taken};
+use super::{PathName, done, expectation, made, shown, written};
 
 /// Characters of a filter's text.
 const FILTER_CHARS: usize = 200;
@@ -31,64 +32,60 @@ pub(in crate::http) async fn make(
     Extension(asked): Extension<Asked>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let expect = expectation(request.headers(), Expect::Absent)?;
     let bytes = taken(&app, request, false).await?;
-    let reader = std::sync::Arc::clone(&app);
-    let read = move |bytes: &[u8]| read(&reader, body::check(bytes, reader.limits.json_depth)?);
-    let (_held, (id, subscription)) = bytes.work(read).await?;
-    let id = id.unwrap_or_else(|| new_id(&app));
-    keep(&app, &asked, id, subscription, expect).await
+    let (_held, draft) = bytes.work(reader(&app)).await?;
+    let id = draft.id.clone().unwrap_or_else(|| new_id(&app));
+    keep(&app, &asked, id, draft, (Expect::Absent, Code::AlreadyExists)).await
 }
 
 /// `PUT /v1/subscriptions/{id}`
 pub(in crate::http) async fn put(
     State(app): State<Shared>,
     Extension(asked): Extension<Asked>,
-    Path(path): Path<String>,
+    path: PathName,
     request: Request,
 ) -> Result<Response, Problem> {
+    let id = id(path)?;
     let expect = expectation(request.headers(), Expect::Anything)?;
-    let id = id(&path)?;
     let bytes = taken(&app, request, false).await?;
-    let reader = std::sync::Arc::clone(&app);
-    let read = move |bytes: &[u8]| read(&reader, body::check(bytes, reader.limits.json_depth)?);
-    let (_held, (given, subscription)) = bytes.work(read).await?;
-    json::same_name(given.as_ref().map(SubscriptionId::as_str), "id", id.as_str())?;
-    keep(&app, &asked, id, subscription, expect).await
+    let (_held, draft) = bytes.work(reader(&app)).await?;
+    json::same_name(draft.id.as_ref().map(SubscriptionId::as_str), "id", id.as_str())?;
+    keep(&app, &asked, id, draft, (expect, Code::PreconditionFailed)).await
 }
 
 /// `PATCH /v1/subscriptions/{id}`
 pub(in crate::http) async fn patch(
     State(app): State<Shared>,
     Extension(asked): Extension<Asked>,
-    Path(path): Path<String>,
+    path: PathName,
     request: Request,
 ) -> Result<Response, Problem> {
+    let id = id(path)?;
     let expect = expectation(request.headers(), Expect::Present)?;
-    let before = find(&app, &path).await?;
     let bytes = taken(&app, request, true).await?;
-    let (reader, stored) = (std::sync::Arc::clone(&app), before.subscription.to_json());
+    let before = find(&app, &id).await?;
+    if before.managed_by == ManagedBy::File {
+        return Err(Problem::plain(Code::ManagedByFile));
+    }
+    let (reader, stored) = (Arc::clone(&app), before.subscription.to_json());
     let read = move |bytes: &[u8]| {
-        let raw = |text: &str| {
-            RawValue::from_string(text.to_owned()).map_err(|error| Problem::internal(error.to_string()))
-        };
         let patch = raw(body::check(bytes, reader.limits.json_depth)?)?;
-        read(&reader, json::merged(Some(&raw(&stored)?), &patch).get())
+        Draft::read(&reader, json::merged(Some(&raw(&stored)?), &patch).get())
     };
-    let (_held, (given, subscription)) = bytes.work(read).await?;
-    json::same_name(given.as_ref().map(SubscriptionId::as_str), "id", before.id.as_str())?;
+    let (_held, draft) = bytes.work(read).await?;
+    json::same_name(draft.id.as_ref().map(SubscriptionId::as_str), "id", id.as_str())?;
     // Somebody else's change in between is not to be lost.
     let expect = if expect == Expect::Present { Expect::Version(before.version) } else { expect };
-    keep(&app, &asked, before.id, subscription, expect).await
+    keep(&app, &asked, id, draft, (expect, Code::PreconditionFailed)).await
 }
 
 /// `GET /v1/subscriptions/{id}`
 pub(in crate::http) async fn show(
     State(app): State<Shared>,
-    Path(path): Path<String>,
+    path: PathName,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let found = find(&app, &path).await?;
+    let found = find(&app, &id(path)?).await?;
     Ok(shown(&headers, found.version, view(&found, &[])?.get().to_owned()))
 }
 
@@ -96,12 +93,13 @@ pub(in crate::http) async fn show(
 pub(in crate::http) async fn delete(
     State(app): State<Shared>,
     Extension(asked): Extension<Asked>,
-    Path(path): Path<String>,
+    path: PathName,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
+    let id = id(path)?;
     let expect = expectation(&headers, Expect::Anything)?;
-    let changed = app.store.delete_subscription(&id(&path)?, expect, asked.now).await?;
-    done(changed, Code::SubscriptionNotFound, expect)?;
+    let changed = app.store.delete_subscription(&id, expect, asked.now).await?;
+    done(changed, Code::SubscriptionNotFound, Code::PreconditionFailed)?;
     app.wake.now();
     Ok(StatusCode::NO_CONTENT)
 }
@@ -134,21 +132,6 @@ pub(in crate::http) async fn list(
     Ok(written(StatusCode::OK, serde_json::to_string(&page).unwrap_or_default()))
 }
 
-/// A subscription as it is handed in, and its id if it names one.
-pub(super) fn read(app: &App, text: &str) -> Result<(Option<SubscriptionId>, Subscription), Problem> {
-    let mut object = json::object(text)?;
-    for added in ADDED.iter().chain(["last_sent_at"].iter()) {
-        object.remove(*added);
-    }
-    let id = json::name(&mut object, "id")?;
-    let id = id
-        .map(|id| SubscriptionId::parse(&id).map_err(|error| Problem::invalid_field("id", error)))
-        .transpose()?;
-    let kind_of = |channel: &ChannelName| app.channels.get(channel).map(|facts| facts.kind);
-    let subscription = Subscription::parse(&json::text(&object), &kind_of).map_err(invalid)?;
-    Ok((id, subscription))
-}
-
 /// `ns_` and twelve characters by chance: nobody guesses it, and it says nothing (FP-14).
 pub(super) fn new_id(app: &App) -> SubscriptionId {
     let mut random = [0; 9];
@@ -158,31 +141,42 @@ pub(super) fn new_id(app: &App) -> SubscriptionId {
         .unwrap_or_else(|_| unreachable!("base64 for URLs is made of letters, digits, - and _"))
 }
 
-fn id(path: &str) -> Result<SubscriptionId, Problem> {
-    SubscriptionId::parse(path).map_err(|_| Problem::plain(Code::SubscriptionNotFound))
+/// What reads the body of a request.
+fn reader(app: &Shared) -> impl FnOnce(&[u8]) -> Result<Draft, Problem> + Send + 'static {
+    let app = Arc::clone(app);
+    move |bytes| Draft::read(&app, body::check(bytes, app.limits.json_depth)?)
 }
 
-async fn find(app: &App, path: &str) -> Result<StoredSubscription, Problem> {
-    app.store.subscription(&id(path)?).await?.ok_or_else(|| Problem::plain(Code::SubscriptionNotFound))
+fn id(path: PathName) -> Result<SubscriptionId, Problem> {
+    let word = path.or(Code::SubscriptionNotFound)?;
+    SubscriptionId::parse(&word).map_err(|_| Problem::plain(Code::SubscriptionNotFound))
+}
+
+async fn find(app: &App, id: &SubscriptionId) -> Result<StoredSubscription, Problem> {
+    app.store.subscription(id).await?.ok_or_else(|| Problem::plain(Code::SubscriptionNotFound))
 }
 
 async fn keep(
     app: &App,
     asked: &Asked,
     id: SubscriptionId,
-    subscription: Subscription,
-    expect: Expect,
+    draft: Draft,
+    (expect, conflict): (Expect, Code),
 ) -> Result<Response, Problem> {
+    let (subscription, leads_somewhere) = draft.judged(app, &mut Lists::default()).await?;
+    let mut warnings = Vec::new();
     // A filter that lets everything through is right where it is meant (FI4).
-    let warnings: &[&str] = match subscription.filter.is_everything() {
-        true => &["it has no conditions: it is told of every event of its feed"],
-        false => &[],
-    };
+    if subscription.filter.is_everything() {
+        warnings.push("it has no conditions: it is told of every event of its feed");
+    }
+    if !leads_somewhere {
+        warnings.push("its list is not known: until it is, what is sent to it waits for somebody to look");
+    }
     let changed = app.store.put_subscription(id, subscription, expect, asked.now).await?;
-    let (stored, created) = done(changed, Code::SubscriptionNotFound, expect)?;
+    let (stored, created) = done(changed, Code::SubscriptionNotFound, conflict)?;
     app.wake.now();
     let location = format!("/v1/subscriptions/{}", stored.id);
-    Ok(made(created, &location, stored.version, view(&stored, warnings)?.get().to_owned()))
+    Ok(made(created, &location, stored.version, view(&stored, &warnings)?.get().to_owned()))
 }
 
 /// A subscription as it is shown: what it says, and what is known of it.

@@ -1,9 +1,10 @@
 //! Templates: tried out when they are stored, and whenever somebody wants to see what would be read.
 
-use angarium_domain::channel::ChannelKind;
+use angarium_domain::complaints::Complaint;
 use angarium_domain::feed::Feed;
 use angarium_domain::template::Template;
 use angarium_domain::text::FeedId;
+use angarium_engine::render::Rendered;
 use angarium_store::ObjectKind;
 use axum::Json;
 use axum::extract::{Request, State};
@@ -16,8 +17,11 @@ use super::super::fields::Fields;
 use super::super::problem::{Code, Problem};
 use super::super::{App, Shared, body};
 use super::dto::TemplatePreview;
-use super::objects::Sort;
-use crate::config::trial;
+use super::json::{self, ADDED};
+use super::objects::{Sort, apart};
+use crate::config::trial::{self, NotRendered};
+
+const NO_CHANNEL: &str = "names a channel that is not configured";
 
 pub(in crate::http) static TEMPLATES: Sort = Sort {
     kind: ObjectKind::Template,
@@ -30,7 +34,7 @@ pub(in crate::http) static TEMPLATES: Sort = Sort {
     read: |app, _, json| {
         let template = Template::parse(json).map_err(invalid)?;
         if !app.channels.contains_key(&template.channel) {
-            return Err(Problem::invalid_field("channel", "names a channel that is not configured"));
+            return Err(Problem::invalid_field("channel", NO_CHANNEL));
         }
         Ok((template.name(), template.to_json()))
     },
@@ -64,22 +68,26 @@ async fn feeds_with(app: &App, template: &Template) -> Result<Vec<Feed>, Problem
     Ok(feeds)
 }
 
-/// Refuses a template that does not compile, or cannot be rendered on its sample (TP1, TP3).
-pub(super) async fn try_out(app: &Shared, spec: &str) -> Result<(), Problem> {
+/// Refuses a template that does not compile, or cannot be rendered on its sample (TP1, TP3). What may not work is said:
+/// without a sample nobody knows what an event holds besides what its feed declares.
+pub(super) async fn try_out(app: &Shared, spec: &str) -> Result<Vec<String>, Problem> {
     let template = Template::parse(spec).map_err(invalid)?;
     let feeds = feeds_with(app, &template).await?;
+    let mut warnings = Vec::new();
+    if feeds.is_empty() {
+        warnings.push(format!("no feed has events of the type {}", template.event_type));
+    }
     let trial = apart(move || trial::try_out(&template, &feeds.iter().collect::<Vec<_>>())).await?;
-    let told = |complaint: angarium_domain::complaints::Complaint| FieldError {
-        field: complaint.field,
-        message: complaint.message,
-    };
-    // A field that no feed of the type has is as wrong as a filter for one (FP-12).
-    let errors: Vec<FieldError> = trial.wrong.into_iter().map(told).collect();
-    if errors.is_empty() { Ok(()) } else { Err(Problem::template_invalid(errors)) }
+    if !trial.wrong.is_empty() {
+        return Err(does_not_work(trial.wrong));
+    }
+    warnings.extend(trial.odd.iter().map(Complaint::to_string));
+    Ok(warnings)
 }
 
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Problem::internal(error.to_string()))
+fn does_not_work(complaints: Vec<Complaint>) -> Problem {
+    let told = |Complaint { field, message }| FieldError { field, message };
+    Problem::template_invalid(complaints.into_iter().map(told).collect())
 }
 
 /// `POST /v1/templates/preview`
@@ -99,28 +107,17 @@ pub(in crate::http) async fn preview(
             Template::parse(&stored.spec).map_err(invalid)?
         }
     };
-    let kind = app.channels.get(&template.channel).map_or(ChannelKind::Webhook, |facts| facts.kind);
+    let Some(kind) = app.channels.get(&template.channel).map(|facts| facts.kind) else {
+        return Err(Problem::invalid_field("template.channel", NO_CHANNEL));
+    };
     let feeds = feeds_with(&app, &template).await?;
-    let rendered = apart(move || {
-        let template = Template { sample: event.or(template.sample.clone()), ..template };
-        trial::render(&template, feeds.first()).map(|rendered| rendered.trimmed(kind))
-    });
-    match rendered.await? {
-        Ok(rendered) => Ok(Json(TemplatePreview {
-            title: rendered.title,
-            body: rendered.body,
-            html: rendered.html,
-            sequence_id: rendered.sequence_id,
-            tags: rendered.tags,
-            priority: rendered.priority,
-            cut: rendered.cut,
-        })),
-        Err(complaints) => {
-            let told =
-                complaints.into_iter().map(|one| FieldError { field: one.field, message: one.message });
-            Err(Problem::template_invalid(told.collect()))
-        }
-    }
+    let rendered = apart(move || trial::render(&template, event.as_deref(), feeds.first())).await?;
+    let rendered = rendered.map_err(|why| match why {
+        NotRendered::Event(complaints) => invalid(within("event", complaints)),
+        NotRendered::Template(complaints) => does_not_work(complaints),
+    })?;
+    let Rendered { title, body, html, sequence_id, tags, priority, cut } = rendered.trimmed(kind);
+    Ok(Json(TemplatePreview { title, body, html, sequence_id, tags, priority, cut }))
 }
 
 enum Which {
@@ -140,8 +137,34 @@ fn read(text: &str) -> Result<(Which, Option<String>), Problem> {
     if let Ok(id) = serde_json::from_str::<String>(raw) {
         return Ok((Which::Stored(id), event));
     }
-    let within = |complaints: Vec<angarium_domain::complaints::Complaint>| {
-        invalid(complaints.into_iter().map(|complaint| complaint.within("template")).collect())
-    };
-    Ok((Which::Given(Template::parse(raw).map_err(within)?), event))
+    let mut object =
+        json::object(raw).map_err(|_| Problem::invalid_field("template", "must be an object or an id"))?;
+    // One that was shown can be tried as it is.
+    for added in ADDED.iter().chain(["active", "id"].iter()) {
+        object.remove(*added);
+    }
+    let template = Template::parse(&json::text(&object));
+    Ok((Which::Given(template.map_err(|complaints| invalid(within("template", complaints)))?), event))
+}
+
+fn within(member: &str, complaints: Vec<Complaint>) -> Vec<Complaint> {
+    complaints.into_iter().map(|complaint| complaint.within(member)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_template() {
+        for (id, name) in
+            [("NewOutage~hooks~en-US", "NewOutage/hooks/en-US"), ("a~b/c~d~hooks~nl", "a~b/c~d/hooks/nl")]
+        {
+            assert_eq!(name_of(id).as_deref(), Some(name));
+            assert_eq!((TEMPLATES.id_of)(name), id);
+        }
+        for none in ["", "NewOutage", "NewOutage~hooks"] {
+            assert_eq!(name_of(none), None, "{none}");
+        }
+    }
 }

@@ -1,16 +1,16 @@
 //! Routes of what decides who is told.
 
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::HeaderMap;
 use axum::routing::{delete, get, patch, post, put};
 use axum::{Extension, response::Response};
 
 use super::params::{CURSOR, LIMIT, PAGE_PARAMS, query_param};
-use super::{Access, Answer, Param, Route, Taken, Verb};
+use super::{Access, Answer, Param, Route, Verb};
 use crate::http::Shared;
 use crate::http::auth::Scope::{Admin, Read};
 use crate::http::exchange::Asked;
-use crate::http::manage::{self, FEEDS, LISTS, TEMPLATES};
+use crate::http::manage::{self, FEEDS, LISTS, PathName, TEMPLATES};
 use crate::http::problem::{Code, Problem};
 
 const fn header(name: &'static str, about: &'static str) -> Param {
@@ -52,7 +52,7 @@ macro_rules! sort {
             pub(super) async fn replace(
                 app: State<Shared>,
                 asked: Extension<Asked>,
-                id: Path<String>,
+                id: PathName,
                 request: Request,
             ) -> Result<Response, Problem> {
                 manage::put(&$sort, app, asked, id, request).await
@@ -61,7 +61,7 @@ macro_rules! sort {
             pub(super) async fn change(
                 app: State<Shared>,
                 asked: Extension<Asked>,
-                id: Path<String>,
+                id: PathName,
                 request: Request,
             ) -> Result<Response, Problem> {
                 manage::patch(&$sort, app, asked, id, request).await
@@ -69,7 +69,7 @@ macro_rules! sort {
 
             pub(super) async fn show(
                 app: State<Shared>,
-                id: Path<String>,
+                id: PathName,
                 headers: HeaderMap,
             ) -> Result<Response, Problem> {
                 manage::show(&$sort, app, id, headers).await
@@ -78,7 +78,7 @@ macro_rules! sort {
             pub(super) async fn remove(
                 app: State<Shared>,
                 asked: Extension<Asked>,
-                id: Path<String>,
+                id: PathName,
                 headers: HeaderMap,
             ) -> Result<axum::http::StatusCode, Problem> {
                 manage::delete(&$sort, app, asked, id, headers).await
@@ -97,7 +97,7 @@ sort!(templates, TEMPLATES);
 
 /// The six routes of one sort of object.
 macro_rules! routes_of {
-    ($name:literal, $one:literal, $many:literal, $shape:literal, $not_found:ident, $own:expr, $params:expr,
+    ($name:literal, $one:literal, $many:literal, $shape:literal, $not_found:ident, [$($own:ident),*], $params:expr,
      [$list:path, $make:path, $show:path, $replace:path, $change:path, $remove:path]) => {
         vec![
             Route::new(Verb::Get, concat!("/v1/", $name), Access::Key(Read), concat!("List ", $many), || {
@@ -115,7 +115,7 @@ macro_rules! routes_of {
             )
             .takes($shape, true)
             .answers(Answer::One(201, $shape))
-            .refuses($own),
+            .refuses(&[Code::AlreadyExists, $(Code::$own),*]),
             Route::new(
                 Verb::Get,
                 concat!("/v1/", $name, "/{id}"),
@@ -125,6 +125,7 @@ macro_rules! routes_of {
             )
             .with(&[IF_NEWER])
             .answers(Answer::One(200, $shape))
+            .answers_also(Answer::StillSo)
             .refuses(&[Code::$not_found]),
             Route::new(
                 Verb::Put,
@@ -137,7 +138,7 @@ macro_rules! routes_of {
             .with(&[IF_MATCH, IF_ABSENT])
             .answers(Answer::One(200, $shape))
             .answers_also(Answer::One(201, $shape))
-            .refuses($own),
+            .refuses(&[Code::$not_found, Code::ManagedByFile, Code::PreconditionFailed, $(Code::$own),*]),
             Route::new(
                 Verb::Patch,
                 concat!("/v1/", $name, "/{id}"),
@@ -148,7 +149,7 @@ macro_rules! routes_of {
             .takes_patch($shape)
             .with(&[IF_MATCH])
             .answers(Answer::One(200, $shape))
-            .refuses($own),
+            .refuses(&[Code::$not_found, Code::ManagedByFile, Code::PreconditionFailed, $(Code::$own),*]),
             Route::new(
                 Verb::Delete,
                 concat!("/v1/", $name, "/{id}"),
@@ -159,12 +160,6 @@ macro_rules! routes_of {
             .with(&[IF_MATCH])
             .refuses(&[Code::$not_found, Code::ManagedByFile, Code::InUse, Code::PreconditionFailed]),
         ]
-    };
-}
-
-macro_rules! refused {
-    ($($code:ident),+) => {
-        &[Code::AlreadyExists, Code::ManagedByFile, Code::PreconditionFailed, $(Code::$code),+]
     };
 }
 
@@ -204,7 +199,7 @@ fn subscriptions() -> Vec<Route> {
         "subscriptions, in the order in which they were made",
         "Subscription",
         SubscriptionNotFound,
-        refused!(SubscriptionNotFound),
+        [],
         SUBSCRIPTION_PARAMS,
         [
             manage::list_subscriptions,
@@ -224,7 +219,7 @@ fn feeds_routes() -> Vec<Route> {
         "the feed catalogue, by id",
         "Feed",
         FeedNotFound,
-        refused!(FeedNotFound),
+        [],
         PAGE_PARAMS,
         [feeds::list, feeds::make, feeds::show, feeds::replace, feeds::change, feeds::remove]
     )
@@ -237,7 +232,7 @@ fn lists_routes() -> Vec<Route> {
         "lists, by name",
         "List",
         ListNotFound,
-        refused!(ListNotFound),
+        [],
         PAGE_PARAMS,
         [lists::list, lists::make, lists::show, lists::replace, lists::change, lists::remove]
     )
@@ -250,7 +245,7 @@ fn templates_routes() -> Vec<Route> {
         "templates, by event type, channel and locale",
         "Template",
         TemplateNotFound,
-        refused!(TemplateNotFound, TemplateInvalid),
+        [TemplateInvalid],
         PAGE_PARAMS,
         [
             templates::list,

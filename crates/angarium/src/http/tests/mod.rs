@@ -10,8 +10,10 @@ mod bounces;
 mod channels;
 mod document;
 mod events;
+mod import;
 mod ingest;
 mod look;
+mod manage;
 mod nodes;
 mod room;
 mod wire;
@@ -31,6 +33,7 @@ use angarium_domain::outcome::{FailureClass, LastError};
 use angarium_domain::state::State;
 use angarium_domain::text::{ChannelName, ListName, Locale};
 use angarium_domain::time::ManualClock;
+use angarium_egress::Guard;
 use angarium_engine::catalog::{Catalog, List};
 use angarium_engine::registry::Registry;
 use angarium_engine::wake::Wake;
@@ -114,6 +117,7 @@ impl Server {
             default_locale: Locale::parse("en-US").unwrap(),
             adapters: Registry::default(),
             limits: Limits::default(),
+            guard: Guard::public_only(),
             bounds: Bounds::default(),
             clock: Arc::clone(&clock) as _,
             chance: Arc::new(SystemChance),
@@ -365,6 +369,17 @@ fn route_of(method: &str, path: &str) -> Option<Route> {
     found.into_iter().find(|route| route.path == pattern && verb(route) == method)
 }
 
+/// A body that came in chunks, of which the last may be missing.
+fn unchunked(mut text: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = text.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        whole.push_str(&rest[..size]);
+        text = &rest[size + 2..];
+    }
+    whole
+}
+
 #[derive(Debug)]
 struct Reply {
     status: u16,
@@ -379,7 +394,11 @@ impl Reply {
         let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap();
         let headers = lines.filter_map(|line| line.split_once(": "));
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Reply { status, headers, body: body.to_owned() }
+        let reply = Reply { status, headers, body: body.to_owned() };
+        match reply.header("transfer-encoding") {
+            Some("chunked") => Reply { body: unchunked(body), ..reply },
+            _ => reply,
+        }
     }
 
     fn header(&self, name: &str) -> Option<&str> {
