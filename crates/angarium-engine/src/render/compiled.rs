@@ -170,7 +170,7 @@ fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Resu
         ValueKind::Bool if value.is_true() => Ok(out.write_str("true")?),
         ValueKind::Bool => Ok(out.write_str("false")?),
         ValueKind::None => Ok(out.write_str("null")?),
-        ValueKind::Seq => {
+        ValueKind::Seq | ValueKind::Iterable => {
             all_defined(value)?;
             minijinja::escape_formatter(out, state, value)
         }
@@ -186,22 +186,23 @@ fn join(
     attribute: Option<&str>,
     kwargs: Kwargs,
 ) -> Result<Value, Error> {
-    if value.kind() == ValueKind::Seq {
+    if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
         all_defined(value)?;
     }
     filters::join(state, value, joiner, attribute, kwargs)
 }
 
-/// Looking at the members costs no fuel, so that a list which is longer than fuel lasts is not looked at.
+/// Neither looking at the members nor writing them costs fuel, so that no list is longer than fuel would last.
 fn all_defined(list: &Value) -> Result<(), Error> {
-    let length = list.len().and_then(|length| u64::try_from(length).ok());
-    if length.is_none_or(|length| length > FUEL) {
-        return Err(Error::new(ErrorKind::OutOfFuel, "a list has more members than can be rendered"));
+    for (n, member) in (0..).zip(list.try_iter()?) {
+        if n > FUEL {
+            return Err(Error::new(ErrorKind::OutOfFuel, "a list has more members than can be rendered"));
+        }
+        if member.is_undefined() {
+            return Err(Error::new(ErrorKind::UndefinedError, "a member of the list is undefined"));
+        }
     }
-    match list.try_iter()?.any(|member| member.is_undefined()) {
-        true => Err(Error::new(ErrorKind::UndefinedError, "a member of the list is undefined")),
-        false => Ok(()),
-    }
+    Ok(())
 }
 
 /// Every part of a template by its name.

@@ -123,6 +123,7 @@ pub(super) fn survey(part: &str, source: &str) -> Survey {
     let mut faults = Shape::default().faults(&words);
     for at in 0..words.len() {
         faults.extend(unknown_name(&words, at, part == "html"));
+        faults.extend(repeated_list(&words, at));
         match word(&words, at) {
             Some("subscription") => found.subscription = true,
             Some("recipient") => found.recipient = true,
@@ -184,6 +185,31 @@ impl Shape {
         bound(self.alternatives, ALTERNATIVES, "too many `elif`");
         faults
     }
+}
+
+/// Filters that make a number.
+const NUMERIC: [&str; 6] = ["abs", "count", "float", "int", "length", "round"];
+
+/// A `*` that may repeat a list: the engine makes a list of any length at once, and going through it costs no fuel. So what
+/// is multiplied must be seen to be a number, or a text, and by what must stand there.
+fn repeated_list(words: &[Word<'_>], at: usize) -> Option<(usize, String)> {
+    if !matches!(token(words, at), Some(Token::Mul)) {
+        return None;
+    }
+    let literal =
+        |token: Option<&Token<'_>>| matches!(token, Some(Token::Int(_) | Token::Int128(_) | Token::Float(_)));
+    let text = |token: Option<&Token<'_>>| matches!(token, Some(Token::Str(_) | Token::String(_)));
+    let before = at.checked_sub(1)?;
+    let piped = before.checked_sub(1).is_some_and(|pipe| matches!(token(words, pipe), Some(Token::Pipe)));
+    let is_number = piped && word(words, before).is_some_and(|filter| NUMERIC.contains(&filter));
+    let by = if matches!(token(words, at + 1), Some(Token::Minus)) { at + 2 } else { at + 1 };
+    let stands_there = literal(token(words, before)) || text(token(words, before));
+    let known = is_number || (stands_there && !is_attribute(words, before));
+    (!known || !literal(token(words, by))).then(|| {
+        let message =
+            "`*` needs a number or a text before it, such as `1.5` or `x | float`, and a number after it";
+        (words[at].1, message.to_owned())
+    })
 }
 
 /// What is wrong with the name at `at`, if it is one that must be known.

@@ -148,7 +148,14 @@ type Asked = [(&'static str, &'static str)];
 
 /// FP-05, FP-20: what is asked for each event, step and attempt, and with what.
 fn asked_of_events() -> Vec<(&'static str, &'static Statement, Vec<Value<'static>>)> {
-    let steps: &Asked = &[("UNPLANNED", "1"), ("RELEASE", "11"), ("WAITING", "111"), ("CAPPED", "111"), ("CHANGED_SINCE", "f1"), ("AS_THEY_WERE", "f1")];
+    let steps: &Asked = &[
+        ("UNPLANNED", "1"),
+        ("RELEASE", "11"),
+        ("WAITING", "111"),
+        ("CAPPED", "111"),
+        ("CHANGED_SINCE", "f1"),
+        ("AS_THEY_WERE", "f1"),
+    ];
     let ledger: &Asked = &[
         ("RELEASE", "1"),
         ("TOLD_SINCE", "11"),

@@ -151,10 +151,10 @@ async fn a_sqlite_file_of_the_version_before_goes_on_and_is_kept() {
     assert_eq!(schema_of(&options).await, Some(1));
 
     let store = Store::open(&options).await.unwrap();
-    assert_eq!(schema_of(&options).await, Some(2));
+    assert_eq!(schema_of(&options).await, Some(3));
     assert_all_is_there(&store).await;
     store.close();
-    assert_eq!(in_time(Store::migrate(&options)).await, Ok(Migrated { from: 2, to: 2 }));
+    assert_eq!(in_time(Store::migrate(&options)).await, Ok(Migrated { from: 3, to: 3 }));
     assert_is_as_it_was(&folder.path().join("angarium.db.v1"));
 }
 
@@ -176,7 +176,7 @@ async fn a_newer_sqlite_file_is_left_untouched() {
     rusqlite::Connection::open(&path).unwrap().execute_batch(ours).unwrap();
     let before = std::fs::read(&path).unwrap();
     let options = Options::new(&path);
-    let newer = StoreError::NewerSchema { found: 999, known: 2 };
+    let newer = StoreError::NewerSchema { found: 999, known: 3 };
     assert_eq!(Store::open(&options).await.err(), Some(newer.clone()));
     assert_eq!(in_time(Store::migrate(&options)).await, Err(newer));
     assert_eq!(schema_of(&options).await, Some(999));

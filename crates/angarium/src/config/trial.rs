@@ -51,7 +51,7 @@ fn try_on_feeds(template: &Template, compiled: &Compiled, feeds: &[&Feed]) -> Tr
     let Some((first, others)) = feeds.split_first() else { return trial };
     let mut unknown = compiled.unknown_fields(first);
     unknown.retain(|fault| others.iter().all(|feed| compiled.unknown_fields(feed).contains(fault)));
-    trial.odd.extend(unknown.iter().map(told));
+    trial.odd.extend(unknown.iter().map(|fault| said(fault, "may not work")));
     let try_on = |feed: &&Feed| {
         let event = sampled(template, &made_up(template, feed), Some(feed)).ok()?;
         rendered(compiled, &event).err()
@@ -138,8 +138,12 @@ fn made_up(template: &Template, feed: &Feed) -> String {
 }
 
 fn told(fault: &Fault) -> Complaint {
+    said(fault, "does not work")
+}
+
+fn said(fault: &Fault, what: &str) -> Complaint {
     let place = fault.line.zip(fault.column);
     let place = place.map(|(line, column)| format!(" (its line {line}, column {column})"));
-    let message = format!("does not work{}: {}", place.unwrap_or_default(), fault.message);
+    let message = format!("{what}{}: {}", place.unwrap_or_default(), fault.message);
     Complaint::new(fault.part.as_str(), message)
 }

@@ -119,7 +119,6 @@ impl Server {
         let dispatcher = Dispatcher::start(parts, settings(&config)).await?;
         let node = node.start();
 
-        let grace = config.server.shutdown_grace;
         let app = http::App {
             store: Arc::clone(&store),
             channels,
@@ -140,10 +139,10 @@ impl Server {
             tests: Arc::default(),
         };
         let (stop_http, mut stopped) = watch::channel(false);
-        let http = tokio::spawn(http::serve(listener, app, async move {
-            let _stopped_or_dropped = stopped.wait_for(|stop| *stop).await;
-        }));
+        let until_stopped = async move { drop(stopped.wait_for(|stop| *stop).await) };
+        let http = tokio::spawn(http::serve(listener, app, until_stopped));
         health.set_ready();
+        let grace = config.server.shutdown_grace;
         Ok(Server { address, admin_key, store, node, dispatcher, health, stop_http, http, looking, grace })
     }
 

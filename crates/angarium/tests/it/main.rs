@@ -123,7 +123,7 @@ mod of_events {
         events::what_the_catalogue_does_not_know_is_refused,
         events::what_the_file_declares_is_only_read,
         events::what_vanished_from_the_file_no_longer_counts,
-        events::what_waits_tells_the_newest,
+        events::c073_what_waits_tells_the_newest,
         events::what_was_given_up_frees_its_place,
         events::what_was_not_told_uses_up_no_cooldown,
     }

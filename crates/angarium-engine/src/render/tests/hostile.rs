@@ -194,3 +194,23 @@ fn an_event_is_never_a_template() {
     let text = render(&template(source), &event).unwrap().body;
     assert_eq!(text, "{{ 7 * 7 }}{% for %}{{ fields.n }}{{ event.id }}");
 }
+
+/// TP2: a list is never made longer at once, whatever it is called.
+#[test]
+fn no_list_is_repeated() {
+    for source in [
+        "{{ 7 in ([1] * 100000000) }}",
+        "{% set a = [1] %}{{ 7 in a * 100000000 }}",
+        "{{ (100000000 * data.rows) | string }}",
+        "{{ data.rows * 100000000 }}",
+        "{{ data.rows.0 * 100000000 }}",
+        "{{ fields.n | int * data.rows }}",
+        "{{ fields.n | default([1]) * 100000000 }}",
+    ] {
+        let faults = Compiled::compile(&template(source)).unwrap_err();
+        assert!(faults[0].message.contains("`*` needs a number"), "{source}: {faults:?}");
+    }
+    for source in ["{{ 2 * 3 }}", "{{ fields.area | length * -1.5 }}", "{{ '-' * 20 }}"] {
+        assert!(Compiled::compile(&template(source)).is_ok(), "{source}");
+    }
+}

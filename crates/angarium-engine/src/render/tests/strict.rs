@@ -156,7 +156,7 @@ fn faults_do_not_say_what_the_event_says() {
         "{{ fields.area | int }}",
         "{{ fields.area + 1 }}",
         "{{ fields.area | round }}",
-        "{{ fields.area * -2.5 }}",
+        "{{ fields.area - 2.5 }}",
         "{{ range(fields.area) }}",
         "{{ fields.area.x() }}",
         "{{ -fields.area }}",

@@ -37,9 +37,12 @@ pub(in crate::http) struct Sort {
     pub(super) name_of: fn(&str) -> Option<String>,
     /// What a path calls it.
     pub(super) id_of: fn(&str) -> String,
-    /// Reads it: its name and its JSON as it is stored.
-    pub(super) read: fn(&App, Option<&str>, &str) -> Result<(String, String), Problem>,
+    /// Reads its JSON; its name is given where that is not made of members.
+    pub(super) read: fn(&App, Option<&str>, &str) -> Result<Named, Problem>,
 }
+
+/// The name of an object in the store, and its JSON as it is stored.
+pub(super) type Named = (String, String);
 
 pub(in crate::http) static FEEDS: Sort = Sort {
     kind: ObjectKind::Feed,
@@ -255,7 +258,7 @@ pub(super) async fn apart<T: Send + 'static>(
 }
 
 /// Its name in the store and its JSON as it is stored. The name that it gives itself must be that of the path.
-fn read(sort: &Sort, app: &App, path: Option<&str>, text: &str) -> Result<(String, String), Problem> {
+fn read(sort: &Sort, app: &App, path: Option<&str>, text: &str) -> Result<Named, Problem> {
     let mut object = json::object(text)?;
     for added in ADDED.iter().chain(["active"].iter()) {
         object.remove(*added);

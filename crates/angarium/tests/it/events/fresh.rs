@@ -7,7 +7,7 @@ use super::{FEED, event, only, patient, sent, skipped, subscriber, texts, word};
 use crate::support::Database;
 
 /// FP-07: what waits for its receiver tells what is so when it is sent, whether or not the news is itself told to anybody.
-pub(crate) async fn what_waits_tells_the_newest(on: Database) {
+pub(crate) async fn c073_what_waits_tells_the_newest(on: Database) {
     let receiver = Receiver::start().await.unwrap();
     receiver.script("/home", [Reply::status(503)]);
     let outages = r#"filter = { event_types = ["NewOutage"] }"#;
