@@ -98,6 +98,9 @@ struct Concerned {
 /// Events whose matches are remembered.
 const REMEMBERED: usize = 16;
 
+/// Subscriptions of a step on SQLite.
+const SQLITE_CHUNK: usize = 25;
+
 /// One step.
 pub(crate) struct PlanStep {
     pub(crate) planner: Arc<Planner>,
@@ -109,7 +112,7 @@ impl Op for PlanStep {
     type Output = Step;
 
     fn weight(&self) -> usize {
-        CHUNK * 6
+        SQLITE_CHUNK * 6
     }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Step> {
@@ -168,7 +171,12 @@ impl PlanStep {
         let concerned = self.concerned(tx, &stored).await?;
         let from = concerned.keys.partition_point(|key| *key <= planned_to);
         let rest = concerned.keys.get(from..).unwrap_or_default();
-        let (chunk, rest) = rest.split_at(rest.len().min(CHUNK));
+        let size = match tx {
+            // Producers wait for the one writer, and no longer than for one another.
+            Tx::Sqlite(_) => SQLITE_CHUNK,
+            Tx::Postgres(_) => CHUNK,
+        };
+        let (chunk, rest) = rest.split_at(rest.len().min(size));
         let last = chunk.last().copied().filter(|_| !rest.is_empty());
         let mut notifications = 0;
         if let Some(feed) = &concerned.feed {

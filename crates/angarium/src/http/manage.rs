@@ -1,5 +1,5 @@
 //! Managing what decides who is told: feeds, lists and templates ([`objects`], [`templates`]), subscriptions
-//! ([`subscriptions`]), and many of these at once ([`import`]).
+//! ([`subscriptions`]), and many of these at once ([`mod@import`]).
 //!
 //! All are made by POST, replaced by PUT, changed in part by PATCH (RFC 7396) and deleted, and carry the number of their
 //! last change as entity tag: `If-Match` lets nobody overwrite what he has not seen, and `If-None-Match: *` only makes.
