@@ -172,7 +172,7 @@ impl PlanStep {
         let from = concerned.keys.partition_point(|key| *key <= planned_to);
         let rest = concerned.keys.get(from..).unwrap_or_default();
         let size = match tx {
-            // Producers wait for the one writer, and no longer than for one another.
+            // Producers wait behind a step at the one writer.
             Tx::Sqlite(_) => SQLITE_CHUNK,
             Tx::Postgres(_) => CHUNK,
         };

@@ -174,7 +174,7 @@ async fn forward(tx: &mut Tx<'_>, known: &Known, since: i64, at: Position) -> Re
     loop {
         let after = params![last.0, last.1, PAGE];
         let page = tx.query(&SUBSCRIPTIONS_SINCE, after, Route::read).await?;
-        let more = page.len() as i64 == PAGE;
+        let more = count(&page) == PAGE;
         last = page.last().map_or(last, |route| (route.version, route.key));
         changed.extend(page);
         if !more {
@@ -280,7 +280,7 @@ pub(crate) async fn index_of(tx: &mut Tx<'_>, feed: &Feed) -> Result<Index> {
         };
         let keys = tx.query(&SUBSCRIPTIONS_OF, params![feed.id.as_str(), after, PAGE], put).await?;
         after = keys.last().copied().unwrap_or(after);
-        if (keys.len() as i64) < PAGE {
+        if count(&keys) < PAGE {
             return Ok(index);
         }
     }

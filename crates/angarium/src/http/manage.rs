@@ -77,6 +77,11 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Problem> 
     }
 }
 
+/// What must be so for a patch of what was read at `version`: somebody else's change in between is not to be lost.
+fn unless_changed(expect: Expect, version: i64) -> Expect {
+    if expect == Expect::Present { Expect::Version(version) } else { expect }
+}
+
 fn version_of(tag: &str) -> Option<i64> {
     tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
 }

@@ -22,7 +22,7 @@ use super::super::fields::Params;
 use super::super::problem::{Code, Problem};
 use super::super::{App, Shared, body};
 use super::json::{self, ADDED, Object};
-use super::{PathName, done, expectation, in_path, made, shown, written};
+use super::{PathName, done, expectation, in_path, made, shown, unless_changed, written};
 use crate::config::blocked;
 
 /// A sort of object: where it stands, what it is called, and how it is read.
@@ -142,8 +142,7 @@ pub(in crate::http) async fn patch(
         Ok(json::merged(Some(&raw(&spec)?), &patch).get().to_owned())
     };
     let (_held, merged) = bytes.work(merge).await?;
-    // Somebody else's change in between is not to be lost.
-    let expect = if expect == Expect::Present { Expect::Version(before.version) } else { expect };
+    let expect = unless_changed(expect, before.version);
     keep(sort, &app, &asked, Some(name), merged, expect).await
 }
 

@@ -21,7 +21,7 @@ use super::super::{App, Shared, body};
 use super::draft::{Draft, Lists};
 use super::json::{self, Object};
 use super::objects::{raw, taken};
-use super::{PathName, done, expectation, made, shown, written};
+use super::{PathName, done, expectation, made, shown, unless_changed, written};
 
 /// Characters of a filter's text.
 const FILTER_CHARS: usize = 200;
@@ -74,8 +74,7 @@ pub(in crate::http) async fn patch(
     };
     let (_held, draft) = bytes.work(read).await?;
     json::same_name(draft.id.as_ref().map(SubscriptionId::as_str), "id", id.as_str())?;
-    // Somebody else's change in between is not to be lost.
-    let expect = if expect == Expect::Present { Expect::Version(before.version) } else { expect };
+    let expect = unless_changed(expect, before.version);
     keep(&app, &asked, id, draft, (expect, Code::PreconditionFailed)).await
 }
 
